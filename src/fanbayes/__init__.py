@@ -1,0 +1,1 @@
+"""Finite-mixture-augmented naive Bayes classifiers."""

@@ -1,0 +1,1 @@
+"""What comes in: schemas, discretisation, encoded tables."""

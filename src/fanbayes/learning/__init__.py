@@ -1,0 +1,1 @@
+"""How it is learnt: expectation, EM, starts, scores, selection."""

@@ -1,0 +1,1 @@
+"""Local distributions: statistics -> parameters -> log probability."""

@@ -1,0 +1,471 @@
+// The E-step, fused with the collection of sufficient statistics, and the posterior.
+//
+// Compiled once per instruction set (see CMakeLists.txt): KERNEL_ISA names the namespace. No
+// library template is used here, so that no code of one instruction set can leak into another.
+#include "kernel.hpp"
+#include "vector.hpp"
+
+#include <cmath>
+
+namespace {
+
+#if defined(__AVX512F__)
+constexpr int NATIVE = 8;  // doubles in a register
+#elif defined(__AVX__)
+constexpr int NATIVE = 4;
+#else
+constexpr int NATIVE = 2;
+#endif
+constexpr int CHUNK = 512;  // rows that the E-step orders by class and finishes together
+constexpr int ROWS = 64;    // rows that the posterior finishes together
+
+inline int padded(int n) { return (n + NATIVE - 1) / NATIVE * NATIVE; }
+
+// ---------------------------------------------------------------- arrays of any length
+
+#define OVER_ARRAY(function, neutral)                                                      \
+    void function##_array(const double* x, double* out, int64_t n) {                       \
+        int64_t i = 0;                                                                     \
+        for (; i + NATIVE <= n; i += NATIVE) store<NATIVE>(out + i, function<NATIVE>(load<NATIVE>(x + i)));    \
+        if (i == n) return;                                                                \
+        double lane[NATIVE];                                                                   \
+        for (int k = 0; k < NATIVE; ++k) lane[k] = i + k < n ? x[i + k] : neutral;             \
+        store<NATIVE>(lane, function<NATIVE>(load<NATIVE>(lane)));                                     \
+        for (int k = 0; i + k < n; ++k) out[i + k] = lane[k];                              \
+    }
+OVER_ARRAY(exp, 0.0)
+OVER_ARRAY(log, 1.0)
+#undef OVER_ARRAY
+
+// ---------------------------------------------------------------- one row, any number of cells
+
+// out[k] = sum_i log p(x_i | base + k), lanes [0, NV * NATIVE); a missing value has no factor.
+template <int NV>
+ALWAYS_INLINE void score_lanes(const Table& t, const Shape& shape, const Network& net, int64_t row, int base,
+                               double* out) {
+    const int64_t K = shape.n_cells;
+    Vector<NATIVE> a[NV];
+    for (int v = 0; v < NV; ++v) a[v] = Vector<NATIVE>{};
+    const uint8_t* narrow = t.narrow + row * t.n_narrow;
+    for (int j = 0; j < t.n_narrow; ++j) {
+        const double* p = net.log_table + (t.first_level[j] + narrow[j]) * K + base;
+        for (int v = 0; v < NV; ++v) a[v] += load<NATIVE>(p + v * NATIVE);
+    }
+    const uint16_t* wide = t.wide + row * t.n_wide;
+    for (int j = 0; j < t.n_wide; ++j) {
+        const double* p = net.log_table + (t.first_level[t.n_narrow + j] + wide[j]) * K + base;
+        for (int v = 0; v < NV; ++v) a[v] += load<NATIVE>(p + v * NATIVE);
+    }
+    const double* numbers = t.numbers + row * t.n_numbers;
+    for (int j = 0; j < t.n_numbers; ++j) {
+        double x = numbers[j];
+        if (x != x) continue;
+        int64_t at = j * K + base;
+        for (int v = 0; v < NV; ++v) {
+            Vector<NATIVE> d = x - load<NATIVE>(net.mean + at + v * NATIVE);
+            a[v] += load<NATIVE>(net.log_norm + at + v * NATIVE) - load<NATIVE>(net.half_precision + at + v * NATIVE) * d * d;
+        }
+    }
+    for (int v = 0; v < NV; ++v) store<NATIVE>(out + v * NATIVE, a[v]);
+}
+
+void score_cells(const Table& t, const Shape& shape, const Network& net, int64_t row, int base, int n,
+                 double* out) {
+    int done = 0;
+    for (; done + 3 * NATIVE < n; done += 4 * NATIVE) score_lanes<4>(t, shape, net, row, base + done, out + done);
+    for (; done + NATIVE < n; done += 2 * NATIVE) score_lanes<2>(t, shape, net, row, base + done, out + done);
+    for (; done < n; done += NATIVE) score_lanes<1>(t, shape, net, row, base + done, out + done);
+}
+
+// Adds responsibilities r[0..n) of cells base.. to the statistics.
+void collect_cells(const Table& t, const Shape& shape, int64_t row, int base, int n, const double* r,
+                   Statistics& s) {
+    const int64_t K = shape.n_cells, plane = int64_t(t.n_numbers) * K;
+    const uint8_t* narrow = t.narrow + row * t.n_narrow;
+    for (int j = 0; j < t.n_narrow; ++j) {
+        double* p = s.counts + (t.first_level[j] + narrow[j]) * K + base;
+        for (int k = 0; k < n; ++k) p[k] += r[k];
+    }
+    const uint16_t* wide = t.wide + row * t.n_wide;
+    for (int j = 0; j < t.n_wide; ++j) {
+        double* p = s.counts + (t.first_level[t.n_narrow + j] + wide[j]) * K + base;
+        for (int k = 0; k < n; ++k) p[k] += r[k];
+    }
+    const double* numbers = t.numbers + row * t.n_numbers;
+    for (int j = 0; j < t.n_numbers; ++j) {
+        double x = numbers[j];
+        if (x != x) continue;
+        double* p = s.moments + j * K + base;
+        for (int k = 0; k < n; ++k) {
+            p[k] += r[k];
+            p[plane + k] += r[k] * x;
+            p[2 * plane + k] += r[k] * x * x;
+        }
+    }
+}
+
+ALWAYS_INLINE double log_sum_exp(const double* x, int n, double top) {
+    double total = 0;
+    for (int i = 0; i < n; ++i) total += std::exp(x[i] - top);
+    return top + std::log(total);
+}
+
+// ---------------------------------------------------------------- rows of one class, few states
+
+struct ClassView {
+    int c, base;             // class, first cell of its states
+    const double* prior;     // (n_components,) log weight, -infinity where there is no such state
+    const double* complete;  // the same plus the Gaussian norms of all columns
+};
+
+// R rows of one class at once; the class's states are NV vectors of W lanes. `COMPLETE`: no number
+// is missing in any of the rows, so that their moments can be added up in registers first.
+template <int W, int NV, int R, bool COMPLETE>
+ALWAYS_INLINE void visit(const Table& t, const Shape& shape, const Network& net, const ClassView& view,
+                         const int32_t* rows, int64_t begin, bool hard, Statistics& s, double* complete_mass,
+                         double* top, double* total) {
+    const int64_t K = shape.n_cells, plane = int64_t(t.n_numbers) * K;
+    const uint8_t* narrow[R];
+    const uint16_t* wide[R];
+    const double* numbers[R];
+    double weight[R];
+    for (int r = 0; r < R; ++r) {
+        int64_t row = begin + rows[r];
+        narrow[r] = t.narrow + row * t.n_narrow;
+        wide[r] = t.wide + row * t.n_wide;
+        numbers[r] = t.numbers + row * t.n_numbers;
+        weight[r] = t.weights ? t.weights[row] : 1.0;
+    }
+
+    // log p(s, x) for the states of the class.
+    Vector<W> a[R][NV];
+    for (int r = 0; r < R; ++r)
+        for (int v = 0; v < NV; ++v) a[r][v] = load<W>((COMPLETE ? view.complete : view.prior) + v * W);
+    for (int j = 0; j < t.n_narrow; ++j) {
+        const double* table = net.log_table + t.first_level[j] * K + view.base;
+        for (int r = 0; r < R; ++r)
+            for (int v = 0; v < NV; ++v) a[r][v] += load<W>(table + narrow[r][j] * K + v * W);
+    }
+    for (int j = 0; j < t.n_wide; ++j) {
+        const double* table = net.log_table + t.first_level[t.n_narrow + j] * K + view.base;
+        for (int r = 0; r < R; ++r)
+            for (int v = 0; v < NV; ++v) a[r][v] += load<W>(table + wide[r][j] * K + v * W);
+    }
+    for (int j = 0; j < t.n_numbers; ++j) {
+        int64_t at = j * K + view.base;
+        for (int v = 0; v < NV; ++v) {
+            Vector<W> mean = load<W>(net.mean + at + v * W), half = load<W>(net.half_precision + at + v * W);
+            for (int r = 0; r < R; ++r) {
+                double x = numbers[r][j];
+                if (COMPLETE) {
+                    Vector<W> d = x - mean;
+                    a[r][v] -= half * d * d;
+                } else if (x == x) {
+                    Vector<W> d = x - mean;
+                    a[r][v] += load<W>(net.log_norm + at + v * W) - half * d * d;
+                }
+            }
+        }
+    }
+
+    // Responsibilities p(s | x, c) (8), or all to the most probable state (9); times the row's weight.
+    for (int r = 0; r < R; ++r) {
+        Vector<W> highest = a[r][0];
+        for (int v = 1; v < NV; ++v) highest = highest > a[r][v] ? highest : a[r][v];
+        double m = maximum<W>(highest);
+        Vector<W> e[NV], mass = Vector<W>{};
+        for (int v = 0; v < NV; ++v) {
+            e[v] = exp<W>(a[r][v] - m);
+            mass += e[v];
+        }
+        top[r] = m;
+        total[r] = sum<W>(mass);
+        if (hard) {
+            double lane[NV * W];
+            for (int v = 0; v < NV; ++v) store<W>(lane + v * W, a[r][v]);
+            int best = 0;
+            while (best < NV * W - 1 && lane[best] != m) ++best;
+            for (int k = 0; k < NV * W; ++k) lane[k] = k == best ? weight[r] : 0.0;
+            for (int v = 0; v < NV; ++v) a[r][v] = load<W>(lane + v * W);
+        } else {
+            double scale = weight[r] / total[r];
+            for (int v = 0; v < NV; ++v) a[r][v] = e[v] * scale;
+        }
+    }
+
+    double* states = s.states + shape.first_state[view.c];
+    for (int v = 0; v < NV; ++v) {
+        Vector<W> mass = a[0][v];
+        for (int r = 1; r < R; ++r) mass += a[r][v];
+        store<W>(states + v * W, load<W>(states + v * W) + mass);
+        if (COMPLETE) store<W>(complete_mass + v * W, load<W>(complete_mass + v * W) + mass);
+    }
+    for (int j = 0; j < t.n_narrow; ++j) {
+        double* counts = s.counts + t.first_level[j] * K + view.base;
+        for (int r = 0; r < R; ++r) {
+            double* p = counts + narrow[r][j] * K;
+            for (int v = 0; v < NV; ++v) store<W>(p + v * W, load<W>(p + v * W) + a[r][v]);
+        }
+    }
+    for (int j = 0; j < t.n_wide; ++j) {
+        double* counts = s.counts + t.first_level[t.n_narrow + j] * K + view.base;
+        for (int r = 0; r < R; ++r) {
+            double* p = counts + wide[r][j] * K;
+            for (int v = 0; v < NV; ++v) store<W>(p + v * W, load<W>(p + v * W) + a[r][v]);
+        }
+    }
+    for (int j = 0; j < t.n_numbers; ++j) {
+        double* p = s.moments + j * K + view.base;
+        for (int v = 0; v < NV; ++v) {
+            Vector<W> first = Vector<W>{}, second = Vector<W>{}, mass = Vector<W>{};
+            for (int r = 0; r < R; ++r) {
+                double x = numbers[r][j];
+                if (COMPLETE || x == x) {
+                    Vector<W> rx = a[r][v] * x;
+                    first += rx;
+                    second += rx * x;
+                    if (!COMPLETE) mass += a[r][v];
+                }
+            }
+            double* q = p + v * W;
+            if (!COMPLETE) store<W>(q, load<W>(q) + mass);
+            store<W>(q + plane, load<W>(q + plane) + first);
+            store<W>(q + 2 * plane, load<W>(q + 2 * plane) + second);
+        }
+    }
+}
+
+ALWAYS_INLINE bool has_missing_number(const Table& t, int64_t row) {
+    const double* x = t.numbers + row * t.n_numbers;
+    bool missing = false;
+    for (int j = 0; j < t.n_numbers; ++j) missing |= x[j] != x[j];
+    return missing;
+}
+
+template <int W, int NV, int R>
+void visit_class(const Table& t, const Shape& shape, const Network& net, const ClassView& view,
+                 const int32_t* rows, int n_rows, int64_t begin, bool hard, Statistics& s,
+                 double* complete_mass, double* top, double* total) {
+    auto any_missing = [&](int at, int n) {
+        bool missing = false;
+        for (int r = 0; r < n; ++r) missing |= has_missing_number(t, begin + rows[at + r]);
+        return missing;
+    };
+    int i = 0;
+    for (; i + R <= n_rows; i += R) {
+        if (any_missing(i, R))
+            visit<W, NV, R, false>(t, shape, net, view, rows + i, begin, hard, s, complete_mass, top + i, total + i);
+        else
+            visit<W, NV, R, true>(t, shape, net, view, rows + i, begin, hard, s, complete_mass, top + i, total + i);
+    }
+    for (; i < n_rows; ++i) {
+        if (any_missing(i, 1))
+            visit<W, NV, 1, false>(t, shape, net, view, rows + i, begin, hard, s, complete_mass, top + i, total + i);
+        else
+            visit<W, NV, 1, true>(t, shape, net, view, rows + i, begin, hard, s, complete_mass, top + i, total + i);
+    }
+}
+
+using VisitClass = void (*)(const Table&, const Shape&, const Network&, const ClassView&, const int32_t*, int,
+                            int64_t, bool, Statistics&, double*, double*, double*);
+
+// Four rows in flight while their sums fit into the registers.
+template <int W, int NV>
+constexpr VisitClass visit_class_of = visit_class<W, NV, (NV <= 2 ? 4 : NV <= 4 ? 2 : 1)>;
+
+VisitClass visitor(int n_components) {
+    if (n_components == 2) return visit_class_of<2, 1>;
+    if constexpr (NATIVE > 2)
+        if (n_components == 4) return visit_class_of<4, 1>;
+    switch (n_components / NATIVE) {
+        case 1: return visit_class_of<NATIVE, 1>;
+        case 2: return visit_class_of<NATIVE, 2>;
+        case 3: return visit_class_of<NATIVE, 3>;
+        case 4: return visit_class_of<NATIVE, 4>;
+        case 5: return visit_class_of<NATIVE, 5>;
+        case 6: return visit_class_of<NATIVE, 6>;
+        default: return nullptr;
+    }
+}
+
+int padded_components(int n) { return n <= 2 ? 2 : n <= 4 ? 4 : padded(n); }
+
+// ---------------------------------------------------------------- a row over several classes
+
+// One row over the states of classes [c_begin, c_end): all of them if it is unlabelled.
+void visit_row(const Table& t, const Shape& shape, const Network& net, int64_t row, int c_begin, int c_end,
+               bool hard, Statistics& s, double* cells, double* joint, double* by_component) {
+    const int H = shape.n_components, s_begin = c_begin * H, n = (c_end - c_begin) * H;
+    const bool shared_cells = shape.n_cells < shape.n_states;
+    const int base = shared_cells ? 0 : s_begin, n_cells = shared_cells ? H : n;
+    score_cells(t, shape, net, row, base, n_cells, cells);
+    double top = -INFINITY;
+    int best = 0;
+    for (int i = 0; i < n; ++i) {
+        joint[i] = net.log_weight[s_begin + i] + cells[shared_cells ? i % H : i];
+        if (joint[i] > top) {
+            top = joint[i];
+            best = i;
+        }
+    }
+    const double weight = t.weights ? t.weights[row] : 1.0;
+    double* r = joint;  // from here on responsibilities
+    for (int i = 0; i < n; ++i) r[i] = joint[i] - top;
+    exp_array(r, r, n);
+    for (int k = 0; k < H; ++k) by_component[k] = 0;
+    for (int i = 0; i < n; ++i) by_component[i % H] += r[i];
+    double total = 0, most = 0;
+    for (int k = 0; k < H; ++k) {
+        total += by_component[k];
+        most = by_component[k] > most ? by_component[k] : most;
+    }
+    s.log_likelihood += weight * (top + std::log(total));
+    s.joint += weight * top;
+    s.classification += weight * (top + std::log(most));
+    for (int i = 0; i < n; ++i) r[i] = hard ? (i == best ? weight : 0.0) : r[i] * (weight / total);
+    for (int i = 0; i < n; ++i) s.states[s_begin + i] += r[i];
+    if (shared_cells) {
+        for (int k = 0; k < H; ++k) cells[k] = 0;
+        for (int i = 0; i < n; ++i) cells[i % H] += r[i];
+        r = cells;
+    }
+    collect_cells(t, shape, row, base, n_cells, r, s);
+}
+
+void expect(const Table& t, const Shape& shape, const Network& net, int64_t begin, int64_t end, bool hard,
+            Statistics& s, double* scratch) {
+    const int H = shape.n_components, C = shape.n_classes;
+    double* cells = scratch;
+    double* joint = cells + padded(shape.n_cells);
+    double* by_component = joint + padded(shape.n_states);
+    double* complete = by_component + padded(H);        // (n_states)
+    double* complete_mass = complete + shape.n_states;  // (n_states)
+    double* top = complete_mass + shape.n_states;
+    double* total = top + CHUNK;
+    int32_t* order = reinterpret_cast<int32_t*>(total + CHUNK);
+    int32_t* bucket = order + CHUNK;  // (n_classes + 2): where a class's rows begin in `order`
+
+    for (int i = 0; i < shape.n_states; ++i) {
+        complete[i] = net.log_weight[i];
+        const int cell = shape.first_cell[i / H] + i % H;
+        for (int j = 0; j < t.n_numbers; ++j) complete[i] += net.log_norm[int64_t(j) * shape.n_cells + cell];
+        complete_mass[i] = 0;
+    }
+    const VisitClass visit_few = visitor(H);
+
+    for (int64_t at = begin; at < end; at += CHUNK) {
+        const int n = int(end - at < CHUNK ? end - at : CHUNK);
+        // Rows of one class together, unlabelled ones first: parameters stay in the nearest cache.
+        for (int c = 0; c < C + 2; ++c) bucket[c] = 0;
+        for (int i = 0; i < n; ++i) ++bucket[t.labels ? t.labels[at + i] + 2 : 1];
+        for (int c = 1; c < C + 2; ++c) bucket[c] += bucket[c - 1];
+        // bucket[c + 1] is now where class c begins (-1: unlabelled); filling moves it to its end.
+        for (int i = 0; i < n; ++i) order[bucket[t.labels ? t.labels[at + i] + 1 : 0]++] = i;
+        for (int c = -1, first = 0; c < C; first = bucket[c + 1], ++c) {
+            const int n_rows = bucket[c + 1] - first;
+            if (n_rows == 0) continue;
+            if (c < 0 || !visit_few) {
+                for (int i = first; i < first + n_rows; ++i)
+                    visit_row(t, shape, net, at + order[i], c < 0 ? 0 : c, c < 0 ? C : c + 1, hard, s, cells, joint,
+                              by_component);
+                continue;
+            }
+            ClassView view{c, shape.first_cell[c], net.log_weight + c * H, complete + c * H};
+            visit_few(t, shape, net, view, order + first, n_rows, at, hard, s, complete_mass + c * H, top, total);
+            log_array(total, total, n_rows);
+            double log_likelihood = 0, joint_sum = 0;
+            for (int i = 0; i < n_rows; ++i) {
+                double weight = t.weights ? t.weights[at + order[first + i]] : 1.0;
+                log_likelihood += weight * (top[i] + total[i]);
+                joint_sum += weight * top[i];
+            }
+            s.log_likelihood += log_likelihood;
+            s.joint += joint_sum;
+            s.classification += joint_sum;
+        }
+    }
+    // Rows without a missing number count in every numeric column.
+    for (int i = 0; i < shape.n_states; ++i)
+        for (int j = 0; j < t.n_numbers; ++j)
+            s.moments[int64_t(j) * shape.n_cells + shape.first_cell[i / H] + i % H] += complete_mass[i];
+}
+
+void posterior(const Table& t, const Shape& shape, const Network& net, int64_t begin, int64_t end, Posterior what,
+               double* out, double* scratch) {
+    const int C = shape.n_classes, S = shape.n_states;
+    double* cells = scratch;
+    double* joint = cells + padded(shape.n_cells);
+    double* top = joint + padded(S);
+    double* total = top + int64_t(ROWS) * C;
+    for (int k = S; k < padded(S); ++k) joint[k] = 0;
+    for (int64_t at = begin; at < end; at += ROWS) {
+        const int n = int(end - at < ROWS ? end - at : ROWS);
+        for (int r = 0; r < n; ++r) {
+            score_cells(t, shape, net, at + r, 0, shape.n_cells, cells);
+            double* row_out = what == Posterior::states ? out + (at - begin + r) * S : joint;
+            for (int c = 0; c < C; ++c) {
+                const double* from = cells + shape.first_cell[c];
+                double m = -INFINITY;
+                const int first = shape.first_state[c], states = shape.first_state[c + 1] - first;
+                for (int k = 0; k < states; ++k) {
+                    double value = net.log_weight[first + k] + from[k];
+                    row_out[first + k] = value;
+                    m = value > m ? value : m;
+                }
+                top[r * C + c] = m;
+                total[r * C + c] = 1;
+                if (what != Posterior::states && states > 1)
+                    for (int k = 0; k < states; ++k) joint[first + k] -= m;
+            }
+            if (what == Posterior::states || S == C) continue;
+            for (int k = 0; k < S; k += NATIVE) store<NATIVE>(joint + k, exp<NATIVE>(load<NATIVE>(joint + k)));
+            for (int c = 0; c < C; ++c) {
+                const int first = shape.first_state[c], states = shape.first_state[c + 1] - first;
+                if (states == 1) continue;
+                double mass = 0;
+                for (int k = 0; k < states; ++k) mass += joint[first + k];
+                total[r * C + c] = mass;
+            }
+        }
+        if (what == Posterior::states) continue;
+        const int64_t size = int64_t(n) * C;
+        double* rows = out + (at - begin) * C;
+        log_array(total, total, size);
+        for (int64_t i = 0; i < size; ++i) rows[i] = top[i] + total[i];
+        if (what == Posterior::log_joint) continue;
+        for (int r = 0; r < n; ++r) {
+            double* row = rows + int64_t(r) * C;
+            double m = row[0];
+            for (int c = 1; c < C; ++c) m = row[c] > m ? row[c] : m;
+            if (what == Posterior::log_proba) {
+                double norm = log_sum_exp(row, C, m);
+                for (int c = 0; c < C; ++c) row[c] -= norm;
+            } else {
+                for (int c = 0; c < C; ++c) row[c] -= m;
+            }
+        }
+        if (what == Posterior::log_proba) continue;
+        exp_array(rows, rows, size);
+        for (int r = 0; r < n; ++r) {
+            double* row = rows + int64_t(r) * C;
+            double mass = 0;
+            for (int c = 0; c < C; ++c) mass += row[c];
+            for (int c = 0; c < C; ++c) row[c] /= mass;
+        }
+    }
+}
+
+int64_t scratch_size(const Shape& shape) {
+    const int64_t C = shape.n_classes;
+    const int64_t row = padded(shape.n_cells) + padded(shape.n_states) + padded(shape.n_components);
+    const int64_t of_expect = 2 * shape.n_states + 3 * CHUNK + C + 2, of_posterior = 2 * ROWS * C;
+    return row + (of_expect > of_posterior ? of_expect : of_posterior);
+}
+
+}  // namespace
+
+#define STRING_OF(x) #x
+#define NAME_OF(x) STRING_OF(x)
+namespace KERNEL_ISA {
+extern const Kernel kernel = {NAME_OF(KERNEL_ISA), scratch_size, padded_components, expect, posterior, exp_array, log_array};
+}

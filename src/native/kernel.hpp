@@ -1,0 +1,68 @@
+// What the kernels see: arrays, nothing else.
+//
+// A *state* s = (c, h) is one configuration of class and hidden variable; a *cell* is one
+// configuration of the variables that index the feature parameters:
+// log p(s, x) = log_weight[s] + sum_i log p(x_i | cell_of[s]). The states of a class are
+// contiguous, and so are their cells.
+#pragma once
+
+#include <cstdint>
+
+// Parameters may be read this many doubles beyond their end.
+constexpr int SLACK = 8;
+
+struct Table {
+    const uint8_t* narrow;       // (rows, n_narrow) codes of columns with at most 255 levels
+    const uint16_t* wide;        // (rows, n_wide) codes of the other discrete columns
+    const double* numbers;       // (rows, n_numbers), NaN = missing
+    const int32_t* labels;       // (rows,), -1 = unlabelled; null: none is labelled
+    const double* weights;       // (rows,); null: all 1
+    const int64_t* first_level;  // (n_narrow + n_wide,) where a column's levels begin
+    int n_narrow, n_wide, n_numbers;
+};
+
+struct Shape {
+    int n_classes, n_states, n_cells, n_components;
+    int64_t n_levels;            // of all discrete columns, each with one more for "missing"
+    const int32_t* first_state;  // (n_classes + 1,)
+    const int32_t* first_cell;   // (n_classes,)
+};
+
+struct Network {                   // all finite, but for log weights of -infinity (no such state)
+    const double* log_weight;      // (n_states,)
+    const double* log_table;       // (n_levels, n_cells), 0 where the level is "missing"
+    const double* mean;            // (n_numbers, n_cells)
+    const double* half_precision;  // (n_numbers, n_cells), 1 / (2 sigma^2)
+    const double* log_norm;        // (n_numbers, n_cells), -log(2 pi sigma^2) / 2
+};
+
+struct Statistics {
+    double* states;   // (n_states,) expected case counts
+    double* counts;   // (n_levels, n_cells)
+    double* moments;  // (3, n_numbers, n_cells): N, sum x, sum x^2 over observed values
+    double log_likelihood;  // sum_l w_l log p(x_l, c_l), or log p(x_l) of an unlabelled row
+    double joint;           // sum_l w_l max_s log p(s, x_l): what CEM climbs
+    double classification;  // sum_l w_l log p(x_l, c_l, z_l), z_l = argmax_h: what ICL needs
+};
+
+enum class Posterior { log_joint, log_proba, proba, states };
+
+struct Kernel {
+    const char* name;
+    int64_t (*scratch_size)(const Shape&);  // doubles that `expect` or `posterior` may use
+    // States of each class, rounded up to whole vectors: what `expect` wants.
+    int (*padded_components)(int n_components);
+    // Adds the expected (or, if `hard`, most probable) statistics of rows [begin, end). Every class has
+    // n_components states, a whole number of vectors; the arrays are aligned to 64 bytes.
+    void (*expect)(const Table&, const Shape&, const Network&, int64_t begin, int64_t end, bool hard,
+                   Statistics& out, double* scratch);
+    // Writes rows [begin, end): (n_classes) a row, or (n_states) for Posterior::states.
+    void (*posterior)(const Table&, const Shape&, const Network&, int64_t begin, int64_t end,
+                      Posterior what, double* out, double* scratch);
+    void (*exp)(const double* x, double* out, int64_t n);
+    void (*log)(const double* x, double* out, int64_t n);
+};
+
+namespace baseline { extern const Kernel kernel; }
+namespace avx2 { extern const Kernel kernel; }
+namespace avx512 { extern const Kernel kernel; }
