@@ -1,6 +1,7 @@
 """Metrics against hand-worked rows, scikit-learn, and their own definitions."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.calibration import calibration_curve
 from sklearn.metrics import log_loss, roc_auc_score
@@ -108,12 +109,11 @@ def test_roc_area_is_the_share_of_ordered_pairs(rng):
 
 
 def test_roc_area_survives_saturation_and_infinite_odds():
-    y = [0, 0, 1, 1]
-    odds = np.array([40.0, 45.0, 50.0, np.inf])
+    y = [0, 0, 0, 1, 1]
+    odds = np.array([-np.inf, 40.0, 45.0, 50.0, np.inf])
     log_proba = -np.logaddexp(0, np.column_stack([odds, -odds]))
-    assert len(np.unique(np.exp(log_proba)[:, 1])) == 1
     assert metrics.roc_area(y, log_proba, classes=[0, 1]) == 1.0
-    assert roc_auc_score(y, np.exp(log_proba)[:, 1]) == 0.5
+    assert roc_auc_score(y, np.exp(log_proba)[:, 1]) == pytest.approx(2 / 3)
     np.testing.assert_allclose(metrics.log_odds(log_proba), odds)
 
 
@@ -155,6 +155,10 @@ def test_quantile_bins_hold_equal_mass_and_keep_ties_together(rng):
     tied = np.repeat(log_proba[:2], 60, axis=0)
     curve = metrics.reliability_curve(y, tied, classes=range(3), n_bins=8, strategy="quantile")
     np.testing.assert_array_equal(curve.count, 60)
+    # Most of the mass of the tied seven lies in the upper half.
+    tied = np.log(np.repeat([[0.5, 0.5], [0.7, 0.3], [0.9, 0.1]], [2, 7, 1], axis=0))
+    curve = metrics.reliability_curve([0] * 10, tied, classes=[0, 1], n_bins=2, strategy="quantile")
+    np.testing.assert_array_equal(curve.count, [2, 8])
 
 
 def test_calibrated_predictions_have_a_small_error_and_noisy_ones_a_large_one(rng):
@@ -175,6 +179,16 @@ def test_weight_two_is_the_row_twice_and_weight_zero_its_absence(metric, strateg
     weighted = metric(y, log_proba, classes=[0, 1], sample_weight=weight, **options)
     repeated = metric(np.repeat(y, weight), np.repeat(log_proba, weight, axis=0), classes=[0, 1], **options)
     compare(weighted, repeated)
+
+
+def test_the_stated_conventions(rng):
+    assert metrics.CLIP == 1e-15
+    y, log_proba = random_problem(rng, 200, 3)
+    default, fifteen, ten = (
+        metrics.expected_calibration_error(y, log_proba, classes=range(3), **options)
+        for options in ({}, {"n_bins": 15, "strategy": "uniform"}, {"n_bins": 10})
+    )
+    assert default == fifteen != ten
 
 
 def test_one_row():
@@ -223,6 +237,7 @@ def test_bad_labels_get_a_sentence(metric):
         ([0.0, np.nan], [0, 1], "y_true has missing labels"),
         (["a", None], ["a", "b"], "y_true has missing labels"),
         (["a", np.nan], ["a", "b"], "y_true has missing labels"),
+        (pd.Series([0, None], dtype="Int64"), [0, 1], "y_true has missing labels"),
         ([], [0, 1], "y_true must be a non-empty list"),
         ([[0, 1]], [0, 1], "y_true must be a non-empty list"),
         ([0, 1], [1, 1], "names a class twice"),

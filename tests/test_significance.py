@@ -11,7 +11,7 @@ from fanbayes.evaluation import significance
 # DeLong, DeLong & Clarke-Pearson (1988), the 43 complete patients as listed in the SAS/STAT User's Guide,
 # PROC LOGISTIC, "Comparing Receiver Operating Characteristic Curves": albumin, total protein, K-G score,
 # and whether the operation was successful.
-OVARIAN = np.array(
+OVARIAN = np.fromstring(
     """
     3.0 5.8 10 0  3.2 6.3 5 1  3.9 6.8 3 1  2.8 4.8 6 0  3.2 5.8 3 1  0.9 4.0 5 0  2.5 5.7 8 0  1.6 5.6 5 1
     3.8 5.7  5 1  3.7 6.7 6 1  3.2 5.4 4 1  3.8 6.6 6 1  4.1 6.6 5 1  3.6 5.7 5 1  4.3 7.0 4 1  3.6 6.7 4 0
@@ -19,8 +19,8 @@ OVARIAN = np.array(
     3.1 6.6  6 1  4.1 8.2 6 1  4.3 7.0 5 1  4.3 6.5 4 1  3.2 5.1 5 1  2.6 4.7 6 1  3.3 6.8 6 0  1.7 4.0 7 0
     3.7 6.1  5 1  3.3 6.3 7 1  4.2 7.7 6 1  3.5 6.2 5 1  2.9 5.7 9 0  2.1 4.8 7 1  2.8 6.2 8 0  4.0 7.0 7 1
     3.3 5.7  6 1  3.7 6.9 5 1  3.6 6.6 5 1
-    """.split(),
-    dtype=float,
+    """,
+    sep=" ",
 ).reshape(-1, 4)
 
 
@@ -256,7 +256,7 @@ def test_signed_rank_of_many_is_scipys_normal_approximation(rng):
 def test_signed_rank_exact_and_normal_meet(rng):
     d = np.round(rng.normal(0.2, size=200), 2)
     result = significance.signed_rank(d)
-    assert result.p_value == pytest.approx(2 * stats.norm.sf(abs(result.statistic)), rel=0.05)
+    assert result.p_value == pytest.approx(2 * stats.norm.sf(abs(result.statistic)), rel=0.1)
 
 
 def test_signed_rank_changes_sign_with_the_classifiers(rng):
@@ -277,10 +277,10 @@ def test_rounding_makes_no_ranks():
     assert significance.signed_rank(d, decimals=20).zeros == 0
 
 
-def test_pratt_weakens_evidence_where_zeros_abound():
-    result = significance.signed_rank([0.0] * 60 + [0.1, 0.2, -0.3, 0.4, 0.5, 0.6])
-    assert result.p_value == pytest.approx(0.15625)
-    assert result.pratt_p_value > result.p_value
+def test_pratt_nears_the_sign_test_where_zeros_abound():
+    result = significance.signed_rank([0.0] * 180 + [0.1, 0.2, -0.3, 0.4, 0.5, 0.6])
+    assert result.statistic == pytest.approx((18 - 10.5) / np.sqrt(6 * 7 * 13 / 24))
+    assert result.pratt_statistic == pytest.approx((5 - 1) / np.sqrt(6), rel=5e-3)
 
 
 # ------------------------------------------------------------------------------------- wins and losses

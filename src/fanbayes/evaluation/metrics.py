@@ -12,7 +12,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
-from scipy.stats import rankdata
 from sklearn.metrics import accuracy_score, roc_auc_score
 
 __all__ = [
@@ -192,14 +191,14 @@ def roc_area(
         Between 0 and 1; a pair of rows with equal log-odds counts one half.
     """
     column, table = _aligned(y_true, log_proba, classes)
-    # Ranks order as the log-odds do and stay finite where those do not.
-    score = rankdata(log_odds(table))
+    # Positions among the distinct log-odds order as those do, and are finite.
+    _, order = np.unique(log_odds(table), return_inverse=True)
     if (column < 0).any():
         raise ValueError("y_true has a label that is not in classes: the ROC area is for two classes only.")
     weight = _weights(sample_weight, len(column))
     if len(np.unique(column[weight > 0])) < 2:
         raise ValueError("The ROC area needs rows of both classes, and y_true has one only: use more rows.")
-    return float(roc_auc_score(column, score, sample_weight=weight))
+    return float(roc_auc_score(column, order, sample_weight=weight))
 
 
 def brier_score(
@@ -365,7 +364,11 @@ def _labels(name: str, values: ArrayLike) -> list[Hashable]:
     labels = np.asarray(values, dtype=object)
     if labels.ndim != 1 or not labels.size:
         raise ValueError(f"{name} must be a non-empty list of labels; got shape {labels.shape}.")
-    if any(label is None or label != label for label in labels):
+    try:
+        missing = any(label is None or label != label for label in labels)
+    except TypeError:  # pandas.NA, which has no truth value
+        missing = True
+    if missing:
         raise ValueError(f"{name} has missing labels: leave those rows out.")
     return list(labels)
 

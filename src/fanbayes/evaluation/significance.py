@@ -184,8 +184,9 @@ def delong(y_true: ArrayLike, score_a: ArrayLike, score_b: ArrayLike) -> DeLong:
     """Test whether two scores have the same ROC area on the same rows (DeLong et al. 1988).
 
     The structural components come from midranks (Sun & Xu 2014), in O(n log n). With ranks R among all
-    rows and r among the positive ones, a positive row exceeds ``R - r`` of the n0 negative rows, and its
-    component is ``(R - r) / n0``; likewise for a negative row, up to sign.
+    rows and r among those of its class, a row exceeds ``R - r`` rows of the other class. The component of a
+    positive row is ``(R - r) / n0``, that of a negative row ``1 - (R - r) / n1``, whose variance is the same
+    as that of ``(R - r) / n1``.
 
     Parameters
     ----------
@@ -209,17 +210,19 @@ def delong(y_true: ArrayLike, score_a: ArrayLike, score_b: ArrayLike) -> DeLong:
             f"DeLong's test needs at least two rows of each class, and y_true has {n1} positive and {n0} "
             "negative: use more rows."
         )
-    placements = np.array([_placements(score, positive) for score in (a, b)])
-    area_a, area_b = placements[:, positive].sum(axis=1) / (n1 * n0)
+    # Positions among the distinct scores order as those do, and are finite: rankdata of SciPy 1.11 takes
+    # +inf beside -inf for NaN.
+    orders = (np.unique(score, return_inverse=True)[1] for score in (a, b))
+    below = np.array([_others_below(order, positive) for order in orders])
+    area_a, area_b = below[:, positive].sum(axis=1) / (n1 * n0)
     # The variance of a difference of areas is that of the differences of their components; whole and
     # half numbers are subtracted before any division, so that equal rankings give exactly 0.
-    surplus = placements[0] - placements[1]
+    surplus = below[0] - below[1]
     difference = surplus[positive].sum() / (n1 * n0)
-    variance = np.var(surplus[positive], ddof=1) / (n1 * n0**2) + np.var(surplus[~positive], ddof=1) / (
-        n0 * n1**2
-    )
-    z = _ratio(difference, np.sqrt(variance))
-    return DeLong(z, float(2 * stats.norm.sf(abs(z))), float(area_a), float(area_b), float(np.sqrt(variance)))
+    variance_1, variance_0 = (np.var(surplus[rows], ddof=1) for rows in (positive, ~positive))
+    error = float(np.sqrt(variance_1 / (n1 * n0**2) + variance_0 / (n0 * n1**2)))
+    z = _ratio(difference, error)
+    return DeLong(z, float(2 * stats.norm.sf(abs(z))), float(area_a), float(area_b), error)
 
 
 def signed_rank(differences: ArrayLike, *, decimals: int = 12) -> SignedRank:
@@ -227,8 +230,8 @@ def signed_rank(differences: ArrayLike, *, decimals: int = 12) -> SignedRank:
 
     Give it the magnitudes ``d_i`` for the one test of Table 1 and the test statistics ``z_i`` for the
     other. Absolute differences are ranked, ties share their mean rank. The usual test drops zeros before
-    ranking; Pratt ranks them too and then drops their ranks, so that many ties between the classifiers
-    weaken the evidence.
+    ranking; Pratt ranks them too and then drops their ranks, which brings the test the nearer to a sign test
+    the more zeros there are.
 
     Parameters
     ----------
@@ -306,16 +309,12 @@ def holm(p_values: ArrayLike) -> NDArray[np.float64]:
     return adjusted
 
 
-def _placements(score: NDArray[np.float64], positive: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Rows of the other class ordered rightly against each row: (n,), ties one half.
-
-    That is, negative rows below a positive one, positive rows above a negative one.
-    """
-    within = np.empty_like(score)
+def _others_below(score: NDArray[np.intp], positive: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Rows of the other class with a lower score than each row's: (n,), ties one half."""
+    within = np.empty(len(score))
     within[positive] = stats.rankdata(score[positive])
     within[~positive] = stats.rankdata(score[~positive])
-    below = stats.rankdata(score) - within
-    return np.where(positive, below, positive.sum() - below)
+    return stats.rankdata(score) - within
 
 
 def _signed_rank(ranks: NDArray[np.float64], positive: NDArray[np.bool_], exact: bool) -> tuple[float, float]:

@@ -13,24 +13,35 @@ import csv
 import io
 import math
 import re
+import zlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import count, islice
+from operator import itemgetter
 from os import PathLike
 from pathlib import Path
-from typing import IO, Any, Literal, NamedTuple, TypeAlias, cast
+from typing import IO, Any, Literal, NamedTuple, TextIO, TypeAlias, cast
 
 import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Dataset", "DatasetError", "Kind", "from_columns", "from_frame", "near", "open_bytes", "read_table"]
+__all__ = [
+    "Dataset",
+    "DatasetError",
+    "Kind",
+    "from_columns",
+    "from_frame",
+    "near",
+    "open_bytes",
+    "read_table",
+]
 
 Kind: TypeAlias = Literal["discrete", "continuous"]
 
@@ -40,7 +51,12 @@ _COMPRESSION = {".gz": "gzip", ".xz": "lzma", ".bz2": "bz2"}
 _CSV_SUFFIXES = {".csv", ".tsv", ".tab", ".txt", ".data", ".dat"}
 _FRAMES: tuple[Literal["pandas", "polars"], ...] = ("pandas", "polars")
 _INSTALL = "pip install 'fanbayes[files]'"
-_BLOCK = 1 << 16
+_BLOCK = 1 << 9  # rows; more no longer fit the processor cache, and take twice the time
+_DAMAGED: tuple[type[Exception], ...] = (OSError, EOFError, ImportError, zlib.error)
+with suppress(ImportError):  # some builds of Python lack xz
+    from lzma import LZMAError
+
+    _DAMAGED += (LZMAError,)
 
 
 class DatasetError(ValueError):
@@ -235,7 +251,7 @@ class _Roles:
                 raise DatasetError(f"column {column!r} of {self.table} is given two roles: name it once.")
 
     def kind(self, name: str) -> Kind | None:
-        """What the caller declares a column to be."""
+        """Tell what the caller declares a column to be."""
         if name in self.continuous:
             return "continuous"
         return "discrete" if name in self.discrete or name in (self.target, self.split) else None
@@ -250,72 +266,75 @@ class _Roles:
         for name, uses in Counter(name for name in names if name not in self.ignore).items():
             if not name:
                 where = names.index(name) + 1
-                raise DatasetError(f"column {where} of {self.table} has no name: name it or ignore '' {hint}.")
+                raise DatasetError(
+                    f"column {where} of {self.table} has no name: name it or ignore '' {hint}."
+                )
             if uses > 1:
                 raise DatasetError(f"{self.table} has {uses} columns {name!r}: rename or ignore them {hint}.")
 
 
 def _dataset(name: str, columns: dict[str, _Column], roles: _Roles) -> Dataset:
     """Set the labels and the partition apart from the features."""
-    n_rows = len(next(iter(columns.values())).values)
+    features = {key: column for key, column in columns.items() if key not in (roles.target, roles.split)}
+    if not features:
+        raise DatasetError(f"{roles.table} has no feature left.")
+    n_rows = len(next(iter(features.values())).values)
     if not n_rows:
-        raise DatasetError(f"{roles.table} has columns but no rows.")
-    y = np.full(n_rows, None, object)
-    split = None
+        raise DatasetError(f"{roles.table} has column names but no rows.")
+    y, split = np.full(n_rows, None, object), None
     if roles.target is not None:
-        y = cast("NDArray[np.object_]", columns.pop(roles.target).values)
-        seen = {label for label in y if label is not None}
-        if len(seen) < 2:
-            found = f"only the class {seen.pop()!r}" if seen else "no label at all"
-            raise DatasetError(
-                f"column {roles.target!r} of {roles.table} holds {found}: a classifier needs two classes or more."
-            )
+        y = cast("NDArray[np.object_]", columns[roles.target].values)
+        classes = {label for label in y if label is not None}
+        if len(classes) < 2:
+            found = f"only the class {classes.pop()!r}" if classes else "no label"
+            where = f"column {roles.target!r} of {roles.table}"
+            raise DatasetError(f"{where} holds {found}: a classifier needs two classes or more.")
     if roles.split is not None:
-        split = columns.pop(roles.split).values
-        odd = next((part for part in split if part not in ("train", "test")), "")
-        if odd != "":
-            raise DatasetError(
-                f"column {roles.split!r} of {roles.table} holds {odd!r}: a split is 'train' or 'test' in each row."
-            )
-    if not columns:
-        raise DatasetError(f"{roles.table} has no feature left beside the target.")
+        split = np.asarray(columns[roles.split].values, np.str_)
+        for row in np.flatnonzero(~np.isin(split, ("train", "test")))[:1]:
+            where = f"column {roles.split!r} of {roles.table}, row {row + 1}"
+            raise DatasetError(f"{where} holds {split[row]!r}: a split is 'train' or 'test'.")
     return Dataset(
         name=name,
-        X=_frame(columns),
+        X=_frame(features),
         y=y,
-        kinds={key: column.kind for key, column in columns.items()},
-        reasons={key: column.reason for key, column in columns.items()},
+        kinds={key: column.kind for key, column in features.items()},
+        reasons={key: column.reason for key, column in features.items()},
         target=roles.target,
-        split=None if split is None else np.asarray(split, np.str_),
+        split=split,
     )
 
 
 def _frame(columns: Mapping[str, _Column]) -> Any:
     """Hand the columns over to the data-frame library they are in, or to the first one there is."""
-    own = (column.values.implementation for column in columns.values() if isinstance(column.values, nw.Series))
-    backend = next(own, None) or next((library for library in _FRAMES if find_spec(library)), None)
-    if backend is None:
-        raise DatasetError(f"a table needs pandas or polars: {_INSTALL}.")
+    own = (column.values for column in columns.values() if isinstance(column.values, nw.Series))
+    backend = next((series.implementation for series in own), None) or _installed()
     series = {}
     for name, column in columns.items():
         if isinstance(column.values, nw.Series):
             series[name] = column.values
-        elif column.levels:
-            series[name] = nw.new_series(name, column.values.tolist(), nw.Enum(column.levels), backend=backend)
-        elif column.kind == "discrete":
-            # A cast to text would turn None into the label "None" in older versions of pandas,
-            # which need none; polars needs it for a column without any value.
-            dtype = None if str(backend) == "pandas" else nw.String()
-            series[name] = nw.new_series(name, column.values.tolist(), dtype, backend=backend)
-        else:
-            series[name] = nw.new_series(name, column.values, backend=backend)
+            continue
+        dtype: nw.dtypes.DType | None = nw.Enum(column.levels) if column.levels else None
+        # A cast to text would turn None into the label "None" in older versions of pandas, which need
+        # none; polars needs it for a column without any value.
+        if column.kind == "discrete" and dtype is None and str(backend) != "pandas":
+            dtype = nw.String()
+        values = column.values if column.kind == "continuous" else column.values.tolist()
+        series[name] = nw.new_series(name, values, dtype, backend=backend)
     return nw.from_dict(series).to_native()
+
+
+def _installed() -> Literal["pandas", "polars"]:
+    for library in _FRAMES:
+        if find_spec(library):
+            return library
+    raise DatasetError(f"a table needs pandas or polars: {_INSTALL}.")
 
 
 class _Growing:
     """A column while it is being read: numbers as long as every field is one, else codes of its texts."""
 
-    def __init__(self, header: _Header, declared: Kind | None, missing: Collection[str], table: str) -> None:
+    def __init__(self, header: _Header, declared: Kind | None, missing: frozenset[str], table: str) -> None:
         self.name, self.levels = header.name, header.levels
         self.kind = declared or header.kind
         self.reason = "declared" if declared else "declared in the file"
@@ -336,27 +355,26 @@ class _Growing:
             if numbers is not None:
                 self.blocks.append(numbers)
                 return
-            line, text = next(
-                (line, text)
-                for line, text in zip(lines, fields)
-                if text not in self.missing and _numbers([text], ()) is None
-            )
-            if self.kind == "continuous":
-                raise DatasetError(
-                    f"{self.table}, line {line}: {text!r} in the continuous column {self.name!r} is not a finite "
-                    "number: correct it, list it among the missing values, or declare the column discrete."
-                )
-            self.kind, self.reason = "discrete", f"{text!r} on line {line} is not a number"
-            self.late = bool(self.blocks)
-            self.blocks.clear()
+            self._become_text(lines, fields)
         if not self.late:
             self.blocks.append(np.fromiter(map(self.codes.__getitem__, fields), np.int32, len(fields)))
         if self.levels and len(self.codes) > len(self.known):
             line, text = next((line, text) for line, text in zip(lines, fields) if text not in self.known)
+            where = f"{self.table}, line {line}: {text!r}"
+            raise DatasetError(f"{where} is not a declared level of {self.name!r}; {near(text, self.levels)}")
+
+    def _become_text(self, lines: Sequence[int], fields: Sequence[str]) -> None:
+        line, text = next(
+            (line, text) for line, text in zip(lines, fields) if _numbers([text], self.missing) is None
+        )
+        if self.kind == "continuous":
             raise DatasetError(
-                f"{self.table}, line {line}: {text!r} is not a declared level of {self.name!r}; "
-                f"{near(text, self.levels)}"
+                f"{self.table}, line {line}: {text!r} in the continuous column {self.name!r} is not a "
+                "finite number: correct it, list it as a missing value, or declare the column discrete."
             )
+        self.kind, self.reason = "discrete", f"{text!r} on line {line} is not a number"
+        self.late = bool(self.blocks)
+        self.blocks.clear()
 
     def finish(self) -> _Column:
         """Join the blocks; a kind still undecided means that nothing but numbers was seen."""
@@ -370,16 +388,17 @@ class _Growing:
         return _Column("continuous", self.reason, values)
 
 
-def _numbers(fields: Sequence[str], missing: Collection[str]) -> NDArray[np.float64] | None:
+def _numbers(fields: Sequence[str], missing: frozenset[str]) -> NDArray[np.float64] | None:
     """Parse fields, NaN where missing; None if one is no finite number."""
     try:
         values = np.array([math.nan if text in missing else float(text) for text in fields])
     except ValueError:
         return None
     # float() also understands "nan", "inf" and "1_000", which are words here.
-    if "_" in "".join(fields) or any(fields[i] not in missing for i in np.flatnonzero(~np.isfinite(values))):
-        return None
-    return values
+    words = {fields[i] for i in np.flatnonzero(~np.isfinite(values)).tolist()}
+    if "_" in "".join(fields):
+        words.update(text for text in fields if "_" in text)
+    return None if words - missing else values
 
 
 def _text_columns(read: _Reader, roles: _Roles, missing: Collection[str]) -> dict[str, _Column]:
@@ -422,44 +441,209 @@ def _fill(columns: Sequence[_Growing | None], records: _Records, table: str) -> 
                 column.add(lines, fields)
 
 
-def open_bytes(path: Path) -> IO[bytes]:
-    """Open a file for reading, decompressed if its name says that it is compressed."""
-    library = _COMPRESSION.get(path.suffix.lower())
-    return cast("IO[bytes]", import_module(library).open(path, "rb") if library else path.open("rb"))
-
-
 @contextmanager
-def _open_text(path: Path, encoding: str | None) -> Iterator[IO[str]]:
-    """Open a text file; whatever goes wrong while it is read becomes a `DatasetError`."""
+def open_bytes(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file, decompressed if its name asks for it; damage found on the way is a `DatasetError`."""
+    library = _COMPRESSION.get(path.suffix.lower())
     try:
-        with open_bytes(path) as file:
-            if encoding is None:
-                start = file.read(2)
-                file.seek(0)
-                encoding = "utf-16" if start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig"
-            # The csv module has to see line ends as they are.
-            yield io.TextIOWrapper(file, encoding=encoding, newline="")
-    except LookupError:
-        raise DatasetError(f"there is no encoding {encoding!r}: try 'utf-8', 'latin-1' or 'cp1252'.") from None
-    except UnicodeDecodeError as error:
-        raise DatasetError(
-            f"{path}{_undecodable(path, encoding)} is not {error.encoding} text: name its encoding, "
-            "for example encoding='cp1252', or save it as UTF-8."
-        ) from None
+        with import_module(library).open(path, "rb") if library else path.open("rb") as file:
+            yield file
     except FileNotFoundError:
         raise DatasetError(f"there is no file {path}.") from None
-    except (OSError, EOFError, ImportError, zlib.error, *_lzma_errors()) as error:
+    except _DAMAGED as error:
         raise DatasetError(f"cannot read {path}: {error}.") from None
 
 
-def _undecodable(path: Path, encoding: str | None) -> str:
+@contextmanager
+def _open_text(path: Path, encoding: str | None) -> Iterator[TextIO]:
+    with open_bytes(path) as file:
+        if encoding is None:
+            start = file.read(2)
+            file.seek(0)
+            encoding = "utf-16" if start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig"
+        try:
+            # The csv module has to see line ends as they are.
+            text = io.TextIOWrapper(file, encoding=encoding, newline="")
+        except LookupError:
+            raise DatasetError(f"there is no encoding {encoding!r}: 'utf-8' or 'cp1252' may do.") from None
+        try:
+            yield text
+        except UnicodeError:
+            raise DatasetError(
+                f"{path}{_undecodable(path, encoding)} is not {encoding.removesuffix('-sig')} text: "
+                "name its encoding, for example 'cp1252', or save it as UTF-8."
+            ) from None
+
+
+def _undecodable(path: Path, encoding: str) -> str:
     """Find the line and byte that the decoder stumbled over, which reads ahead and cannot tell itself."""
+    if not encoding.startswith("utf-8"):
+        return ""
     with open_bytes(path) as file:
         for number, line in enumerate(file, start=1):
             try:
-                line.decode(encoding or "utf-8")
+                line.decode(encoding)
             except UnicodeDecodeError as error:
                 return f", line {number}, byte {error.start + 1} ({line[error.start]:#04x})"
     return ""
 
 
+def _csv(path: Path, encoding: str | None, separator: str | None) -> tuple[list[_Header], _Records]:
+    """Read the header line of a CSV file, and its records."""
+    with _open_text(path, encoding) as file:
+        sample = file.read(1 << 16)
+    if not sample.strip(' "\t\r\n'):
+        raise DatasetError(f"{path} is empty: it needs a line of column names, then a line for each row.")
+    if separator is None:
+        separator = max(SEPARATORS, key=partial(_fit, sample))
+    elif len(separator) != 1 or separator in '"\r\n':
+        raise DatasetError(f"the separator {separator!r} is not a single character such as ',' or ';'.")
+    records = _csv_records(path, encoding, separator)
+    _, names = next(records)
+    return [_Header(name.strip()) for name in names], records
+
+
+def _fit(sample: str, separator: str) -> tuple[bool, int]:
+    """Prefer a separator that cuts the first two lines alike, then one that cuts the first more often."""
+    lines = io.StringIO(sample, newline="")
+    rows = (row for row in csv.reader(lines, delimiter=separator, skipinitialspace=True) if row)
+    first, second = next(rows), next(rows, [])
+    return len(first) == len(second) > 1, len(first)
+
+
+def _csv_records(path: Path, encoding: str | None, separator: str) -> _Records:
+    """Yield the number of each line that is not blank and its fields; the first has the names."""
+    width = 0
+    with _open_text(path, encoding) as file:
+        reader = csv.reader(file, delimiter=separator, skipinitialspace=True, strict=True)
+        try:
+            for row in reader:
+                if row and (row != [""] or width == 1):
+                    width = width or len(row)
+                    yield reader.line_num, row
+        except csv.Error as error:
+            where = f"{path}, line {reader.line_num}"
+            raise DatasetError(f"{where}: {error}; look for a quote too many or too few above.") from None
+
+
+_QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
+_ATTRIBUTE = re.compile(rf"@attribute\s+({_QUOTED}|[^\s{{]+)\s*(.*)", re.IGNORECASE)
+_FIELD = re.compile(rf"\s*({_QUOTED}|[^,]*?)\s*(,|$)")
+_ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
+
+
+def _arff(path: Path, encoding: str | None) -> tuple[list[_Header], _Records]:
+    """Read the declarations of an ARFF file, and its records."""
+    lines = _arff_lines(path, encoding)
+    headers: list[_Header] = []
+    for number, line in lines:
+        if line.lower().startswith("@data"):
+            return headers, _arff_records(lines, path)
+        if line.lower().startswith("@attribute"):
+            headers.append(_arff_attribute(line, f"{path}, line {number}"))
+        elif not line.lower().startswith("@relation"):
+            raise DatasetError(f"{path}, line {number}: {line[:40]!r} is not an ARFF declaration.")
+    raise DatasetError(f"{path} has no @data line: it is not a complete ARFF file.")
+
+
+def _arff_lines(path: Path, encoding: str | None) -> Iterator[tuple[int, str]]:
+    """Yield the lines that are neither blank nor comments, numbered."""
+    with _open_text(path, encoding) as file:
+        for number, line in enumerate(file, start=1):
+            line = line.strip()
+            if line and not line.startswith("%"):
+                yield number, line
+
+
+def _arff_attribute(line: str, where: str) -> _Header:
+    match = _ATTRIBUTE.fullmatch(line)
+    if match is None or not match[2]:
+        raise DatasetError(f"{where}: an attribute needs a name and a type.")
+    name, type_ = _unquote(match[1]), match[2]
+    if type_.startswith("{"):
+        if "}" not in type_:
+            raise DatasetError(f"{where}: the levels of {name!r} do not end with a brace on the same line.")
+        return _Header(name, "discrete", tuple(_arff_fields(type_[1 : type_.rindex("}")], where)))
+    type_ = type_.split()[0].lower()
+    if type_ == "relational":
+        raise DatasetError(f"{where}: {name!r} is a table of its own, which a classifier cannot use.")
+    if type_ in ("numeric", "real", "integer"):
+        return _Header(name, "continuous")
+    return _Header(name, "discrete" if type_ == "string" else None)
+
+
+def _arff_records(lines: Iterator[tuple[int, str]], path: Path) -> _Records:
+    for number, line in lines:
+        where = f"{path}, line {number}"
+        if line.startswith("{"):
+            raise DatasetError(f"{where}: sparse ARFF is not read: convert the file to plain ARFF or CSV.")
+        yield number, _arff_fields(line, where)
+
+
+def _arff_fields(line: str, where: str) -> list[str]:
+    """Split at the commas outside quotes."""
+    if not {"'", '"'} & set(line):
+        return [text.strip() for text in line.split(",")]
+    fields, start, more = [], 0, ","
+    while more:
+        match = _FIELD.match(line, start)
+        if match is None:
+            raise DatasetError(f"{where}: look for a quote too many or too few.")
+        fields.append(_unquote(match[1]))
+        start, more = match.end(), match[2]
+    return fields
+
+
+def _unquote(text: str) -> str:
+    if text[:1] not in ("'", '"'):
+        return text
+    return re.sub(r"\\(.)", lambda match: _ESCAPES.get(match[1], match[1]), text[1:-1])
+
+
+def _read_parquet(path: Path) -> nw.DataFrame[Any]:
+    if not path.is_file():
+        raise DatasetError(f"there is no file {path}.")
+    for library in _FRAMES:
+        try:
+            return nw.read_parquet(str(path), backend=library)
+        except ImportError:
+            continue
+        except Exception as error:  # each library has errors of its own
+            raise DatasetError(f"cannot read {path} as Parquet: {error}.") from None
+    raise DatasetError(f"reading Parquet needs polars, or pandas with pyarrow: {_INSTALL}.")
+
+
+def _frame_columns(frame: nw.DataFrame[Any], roles: _Roles) -> dict[str, _Column]:
+    """Take the wanted columns of a frame; text and categoricals stay as they are."""
+    # How pandas stores an index without a name; another library shows it as a column.
+    names = [name for name in frame.columns if not re.fullmatch(r"__index_level_\d+__", name)]
+    roles.check(names)
+    return {name: _frame_column(frame[name], name, roles) for name in names if name not in roles.ignore}
+
+
+def _frame_column(series: nw.Series[Any], name: str, roles: _Roles) -> _Column:
+    declared, dtype = roles.kind(name), series.dtype
+    reason = "declared" if declared else f"stored as {dtype}"
+    if declared == "discrete" or not (declared or dtype.is_numeric()):
+        stays = dtype in (nw.String, nw.Categorical, nw.Enum) and name not in (roles.target, roles.split)
+        return _Column("discrete", reason, series if stays else _labels(series))
+    where = f"column {name!r} of {roles.table}"
+    if not dtype.is_numeric():
+        raise DatasetError(
+            f"{where} is stored as {dtype}: store it as numbers, or do not call it continuous."
+        )
+    values = series.cast(nw.Float64).to_numpy().astype(np.float64)
+    if np.isinf(values).any():
+        row = np.flatnonzero(np.isinf(values))[0] + 1
+        raise DatasetError(f"{where} is infinite in row {row}: correct it, or declare the column discrete.")
+    return _Column("continuous", reason, values)
+
+
+def _labels(series: nw.Series[Any]) -> NDArray[np.object_]:
+    """Text of each value, None where missing; a code that came as 1.0, for lack of a null, is "1" again."""
+    labels = np.full(len(series), None, object)
+    for row, (value, null) in enumerate(zip(series.to_list(), series.is_null().to_list())):
+        if not null and value == value:
+            whole = isinstance(value, float) and value.is_integer()
+            labels[row] = str(int(value) if whole else value)
+    return labels

@@ -1,0 +1,64 @@
+"""Types of the native core (src/native/module.cpp)."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+class Rows:
+    """An encoded table; checks on construction that every code lies within its column."""
+
+    def __init__(
+        self,
+        narrow: NDArray[np.uint8],
+        wide: NDArray[np.uint16],
+        numbers: Floats,
+        first_level: NDArray[np.int64],
+        labels: NDArray[np.int32] | None,
+        weights: Floats | None,
+    ) -> None: ...
+    n_rows: int
+
+class States:
+    """The states (c, h) of a structure; `first_state` has one entry more than there are classes."""
+
+    def __init__(self, first_state: Sequence[int], first_cell: Sequence[int], n_cells: int) -> None: ...
+
+def expect(
+    rows: Rows,
+    states: States,
+    log_weight: Floats,  # (networks, states)
+    log_table: Floats,  # (networks, levels, cells)
+    gaussian: Floats,  # (networks, 3, numbers, cells): mean, half precision, log norm
+    begin: int,
+    end: int,
+    hard: bool,
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return statistics of states, levels (counts), numbers (N, sum x, sum x^2) and three sums of log p."""
+
+def posterior(
+    rows: Rows,
+    states: States,
+    log_weight: Floats,
+    log_table: Floats,
+    gaussian: Floats,
+    begin: int,
+    end: int,
+    what: Literal["log_joint", "log_proba", "proba", "states"],
+    out: Floats,
+) -> None:
+    """Fill `out`, (rows, classes) or for "states" (rows, states)."""
+
+def exp(x: Floats) -> Floats: ...
+def log(x: Floats) -> Floats: ...
+def backend() -> str:
+    """Return the instruction set in use."""
+
+def backends() -> list[str]:
+    """Return the instruction sets of this machine, best last."""
+
+def use_backend(name: str) -> None:
+    """Use another of `backends()`."""

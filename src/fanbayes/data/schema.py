@@ -1,0 +1,220 @@
+"""What each column is: the part of the data that is kept with the model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fanbayes.data.sources import Level, Source
+
+Kind = Literal["discrete", "continuous", "binned"]
+
+MAX_LEVELS = 65_535
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table.
+
+    A continuous value is used as ``(x * 2**-exponent - centre) / scale``: the power of two is exact and keeps
+    squares within range, `centre` and `scale` are the mean and standard deviation after it; `low` and `high`
+    are the least and the largest value seen. A column with
+    fewer than two distinct values carries no information: it has ``scale = 0`` (continuous) or fewer than
+    two levels, and no parameters.
+    """
+
+    name: str
+    kind: Kind
+    dtype: str
+    levels: tuple[Level, ...] = ()
+    cuts: tuple[float, ...] = ()
+    low: float = math.nan
+    high: float = math.nan
+    exponent: int = 0
+    centre: float = math.nan
+    scale: float = 0.0
+
+    @property
+    def n_levels(self) -> int:
+        """Number of values of a discrete or binned column, 0 for a continuous one."""
+        return {"discrete": len(self.levels), "binned": len(self.cuts) + 1, "continuous": 0}[self.kind]
+
+    @property
+    def is_informative(self) -> bool:
+        """Whether it can tell rows apart."""
+        return self.scale > 0 if self.kind == "continuous" else self.n_levels > 1
+
+    @property
+    def log_scale(self) -> float:
+        """log(dx' / dx) of a continuous column, negated: log density in the column's own unit = log p(x') - it."""
+        return math.log(self.scale) + self.exponent * math.log(2.0)
+
+    def standardise(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Centred and scaled values; beyond 1e100 they are cut, so that their squares stay finite."""
+        z = (_times_power_of_two(x, -self.exponent) - self.centre) / self.scale
+        return np.clip(z, -1e100, 1e100, out=z)
+
+    def restore(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Values in the column's own unit."""
+        return _times_power_of_two(z * self.scale + self.centre, self.exponent)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values only."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Column:
+        """Inverse of `to_json`."""
+        return cls(**{**values, "levels": tuple(values["levels"]), "cuts": tuple(values["cuts"])})
+
+
+def _times_power_of_two(x: NDArray[np.float64], exponent: int) -> NDArray[np.float64]:
+    return x * 2.0**exponent if abs(exponent) < 1000 else np.ldexp(x, exponent)
+
+
+def discrete_column(source: Source) -> Column:
+    """Column of a source taken as categories: those declared by its type, else those seen."""
+    levels = tuple(source.declared if source.declared is not None else source.distinct())
+    if len(levels) > MAX_LEVELS:
+        raise ValueError(
+            f"column {source.name!r} has {len(levels)} categories, more than {MAX_LEVELS}; drop it if it is an "
+            "identifier, or merge its rare categories"
+        )
+    return Column(source.name, "discrete", source.dtype, levels=levels)
+
+
+def continuous_column(name: str, dtype: str, x: NDArray[np.float64], weight: NDArray[np.float64] | None) -> Column:
+    """Column of numbers `x` (n_rows,), NaN where missing, with case weights (n_rows,)."""
+    column = Column(name, "continuous", dtype)
+    observed = ~np.isnan(x)
+    if not observed.all():
+        x = x[observed]
+        weight = None if weight is None else weight[observed]
+    if len(x) == 0:
+        return column
+    low, high = float(x.min()), float(x.max())
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise ValueError(f"column {name!r} contains infinity; replace it by a finite or a missing value")
+    column = replace(column, low=low, high=high)
+    if low == high:
+        return replace(column, centre=low)
+    exponent = math.frexp(max(abs(low), abs(high)))[1]
+    z = _times_power_of_two(x, -exponent)
+    centre = float(np.average(z, weights=weight))
+    z -= centre
+    np.square(z, out=z)
+    scale = math.sqrt(float(np.average(z, weights=weight)))
+    return replace(column, exponent=exponent, centre=centre, scale=scale)
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Columns in their order, and the library of the frame they came in (None for an array)."""
+
+    columns: tuple[Column, ...]
+    frame: str | None
+
+    def __getitem__(self, name: str | int) -> Column:
+        if isinstance(name, int):
+            return self.columns[name]
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise KeyError(f"no column {name!r}; the columns are {', '.join(repr(c.name) for c in self.columns)}")
+
+    @property
+    def discrete(self) -> list[int]:
+        """Positions of the informative discrete and binned columns: first those with codes of one byte."""
+        some = [j for j, c in enumerate(self.columns) if c.kind != "continuous" and c.is_informative]
+        return sorted(some, key=lambda j: is_wide(self.columns[j]))
+
+    @property
+    def continuous(self) -> list[int]:
+        """Positions of the informative continuous columns."""
+        return [j for j, c in enumerate(self.columns) if c.kind == "continuous" and c.is_informative]
+
+    @property
+    def constant(self) -> list[str]:
+        """Names of the columns with fewer than two distinct values."""
+        return [c.name for c in self.columns if not (c.scale > 0 if c.kind != "discrete" else c.is_informative)]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values only."""
+        return {"frame": self.frame, "columns": [c.to_json() for c in self.columns]}
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Schema:
+        """Inverse of `to_json`."""
+        return cls(tuple(Column.from_json(c) for c in values["columns"]), values["frame"])
+
+
+def is_wide(column: Column) -> bool:
+    """Whether codes 0..n_levels, the last for missing, need two bytes."""
+    return column.n_levels > 255
+
+
+def check_content(column: Column, source: Source) -> None:
+    """Refuse a column whose content does not fit what it was in training."""
+    if source.content == "nothing":
+        return
+    if column.kind != "discrete":
+        if source.content != "numbers":
+            raise ValueError(
+                f"column {column.name!r} held numbers in training and holds {source.dtype} values now; convert "
+                "it to numbers"
+            )
+    elif source.content == "numbers" and any(isinstance(level, str) for level in column.levels):
+        raise ValueError(
+            f"column {column.name!r} held categories such as {column.levels[0]!r} in training and holds "
+            "numbers now; convert it to the same categories"
+        )
+
+
+def category_mask(
+    categorical_features: str | Sequence[Any] | NDArray[Any] | None, names: Sequence[str], sources_said: Sequence[bool]
+) -> list[bool]:
+    """Which columns are categories.
+
+    Parameters
+    ----------
+    categorical_features : "from_dtype", "all", None, or names, indices or a mask
+    names : names of the columns
+    sources_said : which columns their type says are categories
+    """
+    n = len(names)
+    if isinstance(categorical_features, str):
+        if categorical_features == "from_dtype":
+            return list(sources_said)
+        if categorical_features == "all":
+            return [True] * n
+        raise ValueError(
+            f"categorical_features={categorical_features!r} is neither 'from_dtype' nor 'all'; put the name of a "
+            "single column into a list"
+        )
+    if categorical_features is None:
+        return [False] * n
+    chosen = np.asarray(categorical_features)
+    if chosen.size == 0:
+        return [False] * n
+    if chosen.dtype.kind == "b":
+        if chosen.shape != (n,):
+            raise ValueError(f"categorical_features is a mask of shape {chosen.shape}; it needs one entry for each of {n} columns")
+        return [bool(c) for c in chosen]
+    mask = [False] * n
+    for entry in chosen.tolist():
+        if isinstance(entry, str):
+            if entry not in names:
+                raise ValueError(f"categorical_features names {entry!r}, which is not a column; the columns are {list(names)}")
+            mask[list(names).index(entry)] = True
+        elif isinstance(entry, int) and -n <= entry < n:
+            mask[entry] = True
+        else:
+            raise ValueError(
+                f"categorical_features contains {entry!r}; it takes names, a mask, or indices from 0 to {n - 1}"
+            )
+    return mask

@@ -1,0 +1,314 @@
+"""Columns as they come: a NumPy array or a data frame, one column at a time.
+
+A `Source` answers the few questions that schemas and tables ask of a raw column, whatever library
+it comes from. Nothing downstream of `fanbayes.data` knows data frames.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+
+Level = str | bool | int | float
+Content = Literal["numbers", "symbols", "nothing"]
+Mask = NDArray[np.bool_]
+
+# Integers within this span are looked up in a table rather than searched for.
+_LOOKUP_SPAN = 1 << 20
+
+
+class Source(Protocol):
+    """One raw column.
+
+    Attributes
+    ----------
+    name : str
+    content : {"numbers", "symbols", "nothing"}
+        Strings, booleans and categories are symbols; "nothing" is a column without any value.
+    dtype : str
+        The name of its type, for messages and to give samples back as they came.
+    declared : sequence of levels or None
+        The categories of a categorical type, in their order.
+    """
+
+    name: str
+    content: Content
+    dtype: str
+    declared: Sequence[Level] | None
+
+    def numbers(self) -> NDArray[np.float64]:
+        """Values of a column of numbers, NaN where missing."""
+
+    def distinct(self) -> list[Level]:
+        """Distinct observed values, sorted."""
+
+    def codes(self, levels: Sequence[Level]) -> NDArray[np.integer[Any]]:
+        """Index of each value in `levels`; ``len(levels)`` where it is missing or not among them."""
+
+    def missing(self) -> Mask:
+        """Where no value was observed."""
+
+
+def is_missing(value: object) -> bool:
+    """Whether a Python object stands for a missing value: None, NaN, NaT or NA."""
+    if value is None:
+        return True
+    try:
+        return bool(value != value)
+    except TypeError:  # pandas.NA: its truth is not defined
+        return True
+
+
+@dataclass(frozen=True)
+class NumericColumn:
+    """A column of integers, floats or booleans."""
+
+    name: str
+    values: NDArray[Any]
+    dtype: str
+    declared: Sequence[Level] | None = None
+
+    @property
+    def content(self) -> Content:
+        """Numbers, symbols if boolean, nothing if all are missing."""
+        if self.values.dtype.kind == "b":
+            return "symbols"
+        return "nothing" if self.values.dtype.kind == "f" and bool(np.isnan(self.values).all()) else "numbers"
+
+    def numbers(self) -> NDArray[np.float64]:
+        """Values as float64, NaN where missing."""
+        return self.values.astype(np.float64, copy=False)
+
+    def missing(self) -> Mask:
+        """Where the value is NaN."""
+        if self.values.dtype.kind == "f":
+            return np.isnan(self.values)
+        return np.zeros(len(self.values), dtype=bool)
+
+    def distinct(self) -> list[Level]:
+        """Distinct values; whole numbers as int."""
+        values = self.values[~self.missing()] if self.values.dtype.kind == "f" else self.values
+        if values.dtype.kind == "b":
+            found = [level for level in (False, True) if bool((values == level).any())]
+            return list(found)
+        if len(values) and _are_integers(values):
+            low, high = int(values.min()), int(values.max())
+            if high - low < _LOOKUP_SPAN:
+                present = np.zeros(high - low + 1, dtype=bool)
+                present[(values - values.dtype.type(low)).astype(np.intp)] = True
+                return [low + int(k) for k in np.flatnonzero(present)]
+            return [int(v) for v in np.unique(values)]
+        return [float(v) for v in np.unique(values)]
+
+    def codes(self, levels: Sequence[Level]) -> NDArray[np.integer[Any]]:
+        """Index in `levels` by table or by search."""
+        n = len(levels)
+        if n == 0 or any(isinstance(level, str) for level in levels):
+            return np.full(len(self.values), n, dtype=np.int32)
+        keys = np.asarray(levels)
+        values = self.values.astype(np.int8) if self.values.dtype.kind == "b" else self.values
+        if keys.dtype.kind in "bi" and int(keys.max()) - int(keys.min()) < _LOOKUP_SPAN:
+            low, high = int(keys.min()), int(keys.max())
+            table = np.full(high - low + 2, n, dtype=np.uint8 if n < 256 else np.int32)
+            table[keys.astype(np.int64) - low] = np.arange(n)
+            inside = (values >= low) & (values <= high)  # False for NaN
+            if values.dtype.kind == "f":
+                inside &= values == np.floor(values)
+            at = np.where(inside, values, high + 1).astype(np.int64) - low
+            return table[at]
+        order = np.argsort(keys)
+        at = np.minimum(np.searchsorted(keys[order], values), n - 1)
+        return np.where(keys[order][at] == values, order[at], n)
+
+
+def _are_integers(values: NDArray[Any]) -> bool:
+    if values.dtype.kind in "iu":
+        return True
+    return bool((np.abs(values) < 2**53).all()) and bool((values == np.floor(values)).all())
+
+
+@dataclass(frozen=True)
+class ObjectColumn:
+    """A column of a NumPy array of strings or objects that holds strings or booleans."""
+
+    name: str
+    values: NDArray[Any]
+    dtype: str
+    content: Content = "symbols"
+    declared: Sequence[Level] | None = None
+
+    def numbers(self) -> NDArray[np.float64]:
+        """Not a column of numbers."""
+        raise TypeError(f"column {self.name!r} holds strings, not numbers")
+
+    def missing(self) -> Mask:
+        """Where the object stands for a missing value."""
+        return np.fromiter(map(is_missing, self.values), bool, len(self.values))
+
+    def distinct(self) -> list[Level]:
+        """Distinct values, sorted."""
+        return sorted({v for v in self.values.tolist() if not is_missing(v)}, key=lambda v: (str(type(v)), v))
+
+    def codes(self, levels: Sequence[Level]) -> NDArray[np.integer[Any]]:
+        """Index in `levels` by dictionary."""
+        index = {(type(level), level): k for k, level in enumerate(levels)}
+        found = (index.get((type(v), v), len(levels)) for v in self.values.tolist())
+        return np.fromiter(found, np.int32, len(self.values))
+
+
+@dataclass(frozen=True)
+class CategoryColumn:
+    """A categorical column that gives its codes away: `values` index `declared`, -1 where missing."""
+
+    name: str
+    values: NDArray[np.integer[Any]]
+    dtype: str
+    declared: Sequence[Level]
+
+    @property
+    def content(self) -> Content:
+        """Symbols, or nothing if all are missing."""
+        return "nothing" if bool((self.values < 0).all()) else "symbols"
+
+    def numbers(self) -> NDArray[np.float64]:
+        """Not a column of numbers."""
+        raise TypeError(f"column {self.name!r} holds categories, not numbers")
+
+    def missing(self) -> Mask:
+        """Where there is no code."""
+        return self.values < 0
+
+    def distinct(self) -> list[Level]:
+        """Categories that occur."""
+        return [self.declared[k] for k in np.unique(self.values) if k >= 0]
+
+    def codes(self, levels: Sequence[Level]) -> NDArray[np.integer[Any]]:
+        """Index in `levels`, looked up once per category."""
+        index = {level: k for k, level in enumerate(levels)}
+        table = np.array([index.get(c, len(levels)) for c in self.declared] + [len(levels)], dtype=np.int32)
+        return table[self.values]  # -1, missing, takes the last entry
+
+
+@dataclass(frozen=True)
+class SeriesColumn:
+    """A column of strings or categories of a data frame."""
+
+    name: str
+    series: nw.Series[Any]
+    dtype: str
+    content: Content
+    declared: Sequence[Level] | None = None
+
+    def numbers(self) -> NDArray[np.float64]:
+        """Not a column of numbers."""
+        raise TypeError(f"column {self.name!r} holds {self.dtype} values, not numbers")
+
+    def missing(self) -> Mask:
+        """Where the frame has no value."""
+        return np.asarray(self.series.is_null().to_numpy(), dtype=bool)
+
+    def distinct(self) -> list[Level]:
+        """Distinct values, sorted."""
+        return sorted(self.series.drop_nulls().unique().to_list())
+
+    def codes(self, levels: Sequence[Level]) -> NDArray[np.integer[Any]]:
+        """Index in `levels`, mapped by the frame's own library."""
+        n = len(levels)
+        kinds = {type(v) for v in self.series.drop_nulls().head(1).to_list()}
+        if n == 0 or not kinds & {type(level) for level in levels}:
+            return np.full(len(self.series), n, dtype=np.int32)
+        codes = self.series.replace_strict(list(levels), list(range(n)), default=n, return_dtype=nw.Int32)
+        return np.asarray(codes.to_numpy())
+
+
+def array_sources(X: NDArray[Any], names: Sequence[str]) -> Iterator[Source]:
+    """Columns of a two-dimensional NumPy array.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_columns)
+    names : names of the columns, for messages
+    """
+    for j, name in enumerate(names):
+        yield array_source(X[:, j], name)
+
+
+def array_source(values: NDArray[Any], name: str) -> Source:
+    """Source of a one-dimensional NumPy array."""
+    kind = values.dtype.kind
+    if kind in "biuf":
+        return NumericColumn(name, values, str(values.dtype))
+    if kind in "UT":
+        return ObjectColumn(name, values, str(values.dtype))
+    if kind != "O":
+        raise TypeError(_unsupported(name, str(values.dtype)))
+    observed = [v for v in values.tolist() if not is_missing(v)]
+    if not observed:
+        return NumericColumn(name, np.full(len(values), np.nan), "object")
+    types = {type(v) for v in observed}
+    if all(issubclass(t, (str, bool, np.bool_)) for t in types) and len(types) == 1:
+        return ObjectColumn(name, values, "object")
+    if any(issubclass(t, str) for t in types):
+        found = " and ".join(sorted(t.__name__ for t in types))
+        raise ValueError(
+            f"column {name!r} mixes {found} values; make all of them strings to have categories, or all of "
+            "them numbers"
+        )
+    # Whatever is left must be a number: NumPy's own TypeError says what is not.
+    numbers = [np.nan if is_missing(v) else v for v in values.tolist()]
+    return NumericColumn(name, np.array(numbers, dtype=np.float64), "object")
+
+
+def frame_sources(frame: nw.DataFrame[Any]) -> Iterator[Source]:
+    """Columns of a data frame."""
+    for series in frame.iter_columns():
+        yield series_source(series, str(series.name))
+
+
+def series_source(series: nw.Series[Any], name: str) -> Source:
+    """Source of one column of a data frame."""
+    dtype = series.dtype
+    if dtype.is_numeric():
+        return NumericColumn(name, _numeric_values(series), str(dtype))
+    if dtype == nw.Boolean:
+        if series.null_count() == 0:
+            return NumericColumn(name, np.asarray(series.to_numpy(), dtype=bool), str(dtype))
+        return SeriesColumn(name, series, str(dtype), "symbols")
+    if dtype in (nw.Categorical, nw.Enum):
+        if series.implementation.is_pandas_like():
+            native = series.to_native().cat
+            return CategoryColumn(name, native.codes.to_numpy(), str(dtype), native.categories.tolist())
+        declared = dtype.categories if isinstance(dtype, nw.Enum) else series.cat.get_categories().to_list()
+        content: Content = "nothing" if series.null_count() == len(series) else "symbols"
+        return SeriesColumn(name, series.cast(nw.String), str(dtype), content, declared)
+    if series.null_count() == len(series):
+        return NumericColumn(name, np.full(len(series), np.nan), str(dtype))
+    if dtype == nw.String:
+        return SeriesColumn(name, series, str(dtype), "symbols")
+    if dtype == nw.Object:
+        return array_source(np.asarray(series.to_list() + [None], dtype=object)[:-1], name)
+    raise TypeError(_unsupported(name, str(dtype)))
+
+
+def _numeric_values(series: nw.Series[Any]) -> NDArray[Any]:
+    """NumPy values of a numeric column; float64 with NaN as soon as one is missing."""
+    if series.null_count() == 0:
+        values = np.asarray(series.to_numpy())
+        if values.dtype.kind in "iuf":
+            return values
+    floats = np.asarray(series.cast(nw.Float64).to_numpy())
+    if floats.dtype.kind == "f":
+        return floats
+    return np.array([np.nan if is_missing(v) else v for v in floats.tolist()], dtype=np.float64)
+
+
+def _unsupported(name: str, dtype: str) -> str:
+    return (
+        f"column {name!r} has type {dtype}, which is neither a number nor a category; turn it into "
+        "numbers, strings or categories, or drop it"
+    )

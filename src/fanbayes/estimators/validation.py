@@ -1,0 +1,158 @@
+"""What users pass in: parameters, rows, labels and weights, checked once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d, validate_data
+
+from fanbayes.data.sources import Source, array_sources, frame_sources, is_missing
+
+Floats = NDArray[np.float64]
+
+
+def require_choice(name: str, value: object, choices: Sequence[str]) -> None:
+    """Refuse a value that is none of the choices."""
+    if not (isinstance(value, str) and value in choices):
+        raise ValueError(f"{name}={value!r} is not one of {', '.join(map(repr, choices))}")
+
+
+def require_integer(name: str, value: object, least: int) -> None:
+    """Refuse what is not an integer of at least `least`."""
+    if not isinstance(value, Integral) or isinstance(value, bool):
+        raise TypeError(f"{name}={value!r} must be an integer")
+    if value < least:
+        raise ValueError(f"{name}={value!r} must be at least {least}")
+
+
+def require_real(name: str, value: object, *, above: float | None = None, least: float | None = None) -> None:
+    """Refuse what is not a finite number within its bounds."""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise TypeError(f"{name}={value!r} must be a number")
+    if not math.isfinite(value) or (above is not None and value <= above) or (least is not None and value < least):
+        bound = f"greater than {above}" if above is not None else f"at least {least}"
+        raise ValueError(f"{name}={value!r} must be finite and {bound}")
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of a user, checked: an array of shape (n_rows, n_columns) or a data frame, and its columns' names."""
+
+    content: NDArray[Any] | nw.DataFrame[Any]
+    names: list[str]
+
+    def __len__(self) -> int:
+        return len(self.content)
+
+    @property
+    def frame(self) -> str | None:
+        """Name of the frame's library, None for an array."""
+        return None if isinstance(self.content, np.ndarray) else self.content.implementation.value
+
+    def sources(self) -> Iterator[Source]:
+        """One raw column after the other."""
+        if isinstance(self.content, np.ndarray):
+            return array_sources(self.content, self.names)
+        return frame_sources(self.content)
+
+    def take(self, keep: NDArray[np.bool_]) -> Rows:
+        """Some of the rows, by a mask."""
+        content = self.content
+        return Rows(content[keep] if isinstance(content, np.ndarray) else content.filter(keep.tolist()), self.names)
+
+
+def read_rows(estimator: Any, X: Any, *, reset: bool) -> Rows:
+    """Rows of an array or data frame, names and number of its columns checked by scikit-learn.
+
+    Parameters
+    ----------
+    reset : whether the estimator learns the names, or compares them with those it knows
+    """
+    frame = as_frame(X)
+    if frame is None:
+        X = validate_data(estimator, X, reset=reset, dtype=None, ensure_all_finite=False)
+        names = getattr(estimator, "feature_names_in_", [f"x{j}" for j in range(X.shape[1])])
+        return Rows(X, [str(n) for n in names])
+    validate_data(estimator, X, reset=reset, skip_check_array=True)
+    for found, what in zip(frame.shape, ("sample", "feature")):
+        if found == 0:
+            raise ValueError(f"Found array with 0 {what}(s) (shape={frame.shape}) while a minimum of 1 is required.")
+    return Rows(frame, [str(n) for n in frame.columns])
+
+
+def as_frame(X: Any) -> nw.DataFrame[Any] | None:
+    """X as a data frame, or None if it is none."""
+    columns = getattr(X, "columns", None)
+    if columns is not None and not callable(columns):
+        names = [str(c) for c in (X.column_names if hasattr(X, "column_names") else columns)]
+        twice = sorted({c for c in names if names.count(c) > 1})
+        if twice:
+            raise ValueError(f"column names occur more than once: {', '.join(map(repr, twice))}; rename or drop them")
+    frame = nw.from_native(X, pass_through=True, eager_only=False)
+    if isinstance(frame, nw.LazyFrame):
+        raise TypeError("X is a lazy frame; call .collect() on it first")
+    return frame if isinstance(frame, nw.DataFrame) else None
+
+
+def read_labels(y: Any, n_rows: int) -> NDArray[Any]:
+    """Labels as an array of shape (n_rows,)."""
+    if y is None:
+        raise ValueError("this classifier requires y to be passed, but the target y is None")
+    y = column_or_1d(np.asarray(y), warn=True)
+    if len(y) != n_rows:
+        raise ValueError(f"Found input variables with inconsistent numbers of samples: X has {n_rows}, y has {len(y)}")
+    return y
+
+
+def is_labelled(y: NDArray[Any]) -> NDArray[np.bool_]:
+    """Where a label is neither NaN nor None (n_rows,)."""
+    if y.dtype.kind == "f":
+        if np.isinf(y).any():
+            raise ValueError("Input y contains infinity; give every row a class, or NaN or None if it has no label")
+        return ~np.isnan(y)
+    if y.dtype.kind == "O":
+        return ~np.fromiter(map(is_missing, y), bool, len(y))
+    return np.ones(len(y), dtype=bool)
+
+
+def encode_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int32]]:
+    """Classes in order, and the class of each row (n_rows,), -1 where it is unlabelled."""
+    labelled = is_labelled(y)
+    if not labelled.any():
+        raise ValueError("no row has a label; give at least one row of y a class")
+    known = y[labelled]
+    if known.dtype.kind == "O" and len({type(v) for v in known.tolist()} - {int, float}) > 1:
+        raise ValueError("y mixes labels of different types, such as strings and numbers; make them all of one type")
+    check_classification_targets(known)
+    classes, codes = np.unique(known, return_inverse=True)
+    labels = np.full(len(y), -1, dtype=np.int32)
+    labels[labelled] = codes
+    return classes, labels
+
+
+def read_weights(sample_weight: Any, n_rows: int) -> Floats | None:
+    """Case weights (n_rows,), or None where all are 1."""
+    if sample_weight is None:
+        return None
+    weight = np.array(sample_weight, dtype=np.float64)
+    if weight.ndim == 0:
+        weight = np.full(n_rows, float(weight))
+    if weight.ndim != 1:
+        raise ValueError(f"Sample weights must be 1D array or scalar; got {weight.ndim} dimensions")
+    if len(weight) != n_rows:
+        raise ValueError(f"sample_weight.shape == {weight.shape}, expected {(n_rows,)}")
+    if not np.isfinite(weight).all():
+        raise ValueError("sample_weight contains NaN or infinity; give every row a finite weight")
+    if (weight < 0).any():
+        raise ValueError("sample_weight contains negative values; weights are counts of cases")
+    if not (weight > 0).any():
+        raise ValueError("sample_weight is zero for all rows; give at least one row a positive weight")
+    return None if bool((weight == 1.0).all()) else weight

@@ -1,0 +1,205 @@
+"""The search over the number of components."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fanbayes.learning.em import Climb, Problem, advance, begin, has_converged
+from fanbayes.learning.expectation import expect
+from fanbayes.learning.scores import Criterion, Scores, score
+from fanbayes.learning.starts import labelled_naive_bayes, random_networks, split_networks
+from fanbayes.model.network import Network
+from fanbayes.model.structure import Structure
+
+# Passes between two halvings of the starts.
+ROUND = 6
+
+Status = Literal["best", "stopped", "degenerate"]
+
+
+@dataclass(frozen=True)
+class Start:
+    """What became of one start: the best was finished, others were stopped early or degenerated."""
+
+    n_components: int
+    origin: Literal["naive Bayes", "random", "split"]
+    objective: float
+    n_iter: int
+    status: Status
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The best network of one size."""
+
+    network: Network
+    n_components: int
+    scores: Scores
+    trace: tuple[float, ...]
+    converged: bool
+    starts: tuple[Start, ...]
+    seconds: float
+
+    @property
+    def n_iter(self) -> int:
+        """Passes over the data."""
+        return len(self.trace)
+
+    @property
+    def n_degenerate(self) -> int:
+        """Starts that were dropped because their objective was no longer a number."""
+        return sum(s.status == "degenerate" for s in self.starts)
+
+
+@dataclass(frozen=True)
+class Search:
+    """How to search: starts, stopping, and how the number of components is chosen."""
+
+    structure_of: Callable[[int], Structure]
+    sizes: Iterable[int]
+    criterion: Criterion
+    patience: int
+    n_init: int
+    max_iter: int
+    tol: float
+    seed: int
+
+
+@dataclass(frozen=True)
+class Selection:
+    """All candidates, and the position of the best."""
+
+    fits: tuple[Fit, ...]
+    best: int
+
+    @property
+    def fit(self) -> Fit:
+        """The best of the candidates."""
+        return self.fits[self.best]
+
+
+def select(problem: Problem, search: Search, n_classes: int, report: Callable[[Fit], None]) -> Selection:
+    """Fit one size after the other; stop after `patience` sizes without a better score."""
+    nb = labelled_naive_bayes(problem.table, n_classes, problem.prior, problem.crew)
+    fits: list[Fit] = []
+    best = 0
+    for size in search.sizes:
+        previous = fits[-1].network if fits and fits[-1].n_components == size - 1 else None
+        fits.append(fit_size(problem, search, size, nb, previous))
+        report(fits[-1])
+        if getattr(fits[-1].scores, search.criterion) > getattr(fits[best].scores, search.criterion):
+            best = len(fits) - 1
+        if len(fits) - 1 - best >= search.patience:
+            break
+    return Selection(tuple(fits), best)
+
+
+def fit_size(problem: Problem, search: Search, size: int, nb: Network, previous: Network | None) -> Fit:
+    """Best network of one size, of several starts: short runs, the worse half dropped, the best finished.
+
+    Parameters
+    ----------
+    nb : the naive Bayes network of the labelled rows, around which starts are drawn
+    previous : the network of one component less, if there is one, to start from as well
+    """
+    began = time.perf_counter()
+    structure = search.structure_of(size)
+    rng = np.random.default_rng([search.seed, size])
+    climb, origins = _starts(problem, search, structure, nb, previous, rng)
+    places = np.arange(len(origins))  # number of the start that each climbing network is
+    fates: list[Start | None] = [None] * len(origins)
+
+    def retire(keep: NDArray[np.bool_], reason: Callable[[int], Status]) -> None:
+        nonlocal climb, places
+        for i in np.flatnonzero(~keep):
+            fates[places[i]] = Start(size, origins[places[i]], float(climb.objective[i]), climb.n_iter, reason(i))
+        climb, places = climb.take(np.flatnonzero(keep)), places[keep]
+
+    def drop_degenerate() -> None:
+        sound = np.isfinite(climb.objective)
+        if sound.any() and not sound.all():
+            retire(sound, lambda _: "degenerate")
+
+    drop_degenerate()
+    while len(places) > 1:
+        climb = advance(problem, climb, ROUND, search.tol)
+        drop_degenerate()
+        rank = np.argsort(np.argsort(-climb.objective, kind="stable"), kind="stable")
+        retire(rank < (len(places) + 1) // 2, lambda _: "stopped")
+    climb = advance(problem, climb, max(search.max_iter - climb.n_iter, 0), search.tol)
+    if not np.isfinite(climb.objective[0]):
+        raise FloatingPointError(f"every start of {size} components degenerated")
+    fates[places[0]] = Start(size, origins[places[0]], float(climb.objective[0]), climb.n_iter, "best")
+
+    # Scores are of the estimate itself: the expected statistics at it, also where CEM found it.
+    statistics = expect(problem.table, climb.network, False, problem.crew) if problem.hard else climb.statistics
+    n = problem.table.total_weight
+    return Fit(
+        network=climb.network,
+        n_components=size,
+        scores=score(climb.network, statistics, problem.prior, n),
+        trace=climb.traces[0],
+        converged=has_converged(climb, search.tol * n),
+        starts=tuple(f for f in fates if f is not None),
+        seconds=time.perf_counter() - began,
+    )
+
+
+def _starts(
+    problem: Problem,
+    search: Search,
+    structure: Structure,
+    nb: Network,
+    previous: Network | None,
+    rng: np.random.Generator,
+) -> tuple[Climb, list[Literal["naive Bayes", "random", "split"]]]:
+    """Networks to start from, after their first look at the data, and where each came from."""
+    labels = problem.table.labels
+    if structure.n_states == structure.n_classes == structure.n_cells:
+        # Naive Bayes: nothing is hidden in labelled rows, and their fit is where EM on the others begins.
+        network = Network(
+            structure,
+            nb.layout,
+            nb.log_factors if len(structure.factors) == 1 else (*nb.log_factors, np.zeros((1, len(structure.factors[1].parent)))),
+            nb.log_table,
+            nb.mean,
+            nb.sigma2,
+        )
+        climb = begin(problem, network)
+        if labels is not None and bool((labels >= 0).all()):
+            climb = Climb(climb.network, climb.statistics, climb.objective, climb.traces, np.zeros(1))
+        return climb, ["naive Bayes"]
+    if structure.n_components == 1:
+        return begin(problem, random_networks(nb, structure, problem.prior, rng, 1)), ["random"]
+    n_split = search.n_init // 2 if previous is not None and previous.structure.n_components == structure.n_components - 1 else 0
+    batches = [begin(problem, random_networks(nb, structure, problem.prior, rng, search.n_init - n_split))]
+    if previous is not None and n_split:
+        batches.append(begin(problem, split_networks(previous, structure, problem.prior, rng, n_split)))
+    origins: list[Literal["naive Bayes", "random", "split"]] = ["random"] * (search.n_init - n_split) + ["split"] * n_split
+    return _together(batches), origins
+
+
+def _together(climbs: list[Climb]) -> Climb:
+    """Networks of several climbs in one."""
+    if len(climbs) == 1:
+        return climbs[0]
+    a, b = climbs
+    join = lambda x, y: np.concatenate([x, y])  # noqa: E731
+    network = Network(
+        a.network.structure,
+        a.network.layout,
+        tuple(map(join, a.network.log_factors, b.network.log_factors)),
+        join(a.network.log_table, b.network.log_table),
+        join(a.network.mean, b.network.mean),
+        join(a.network.sigma2, b.network.sigma2),
+    )
+    statistics = type(a.statistics)(
+        *(join(getattr(a.statistics, f), getattr(b.statistics, f)) for f in a.statistics.__dataclass_fields__)
+    )
+    return Climb(network, statistics, join(a.objective, b.objective), a.traces + b.traces, join(a.gain, b.gain))

@@ -1,0 +1,195 @@
+"""Networks: a structure with parameters, learnt from expected statistics.
+
+Parameters and statistics carry a leading axis of *networks*, so that EM advances all of its starts at
+once; a fitted model is a network of one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from fanbayes.data.table import Layout
+from fanbayes.model.families import categorical, gaussian
+from fanbayes.model.families.gaussian import Variance
+from fanbayes.model.structure import Factor, Structure
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Prior:
+    """What is assumed before the data.
+
+    Attributes
+    ----------
+    alpha : float
+        Added to every count of every multinomial (5).
+    variance : {"map", "paper"}
+        How variances are estimated.
+    floor : float
+        Least variance, in units of the column's own.
+    """
+
+    alpha: float
+    variance: Variance
+    floor: float
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Expected sufficient statistics (8), or those of the most probable completion (9). They add up.
+
+    Attributes
+    ----------
+    states : (n_networks, n_states)
+    counts : (n_networks, n_levels, n_cells)
+    moments : (n_networks, 3, n_numbers, n_cells)
+        N, sum x and sum x^2 of the observed values.
+    log_likelihood : (n_networks,)
+        log p(D | theta).
+    joint : (n_networks,)
+        log p(D, z | theta), z the most probable state of each row: what CEM climbs.
+    classification : (n_networks,)
+        log p(D, z | theta), z the most probable component of each row: what ICL scores.
+    """
+
+    states: Floats
+    counts: Floats
+    moments: Floats
+    log_likelihood: Floats
+    joint: Floats
+    classification: Floats
+
+    def __add__(self, other: Statistics) -> Statistics:
+        return Statistics(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+    def take(self, index: Any) -> Statistics:
+        """Those of some of the networks."""
+        return Statistics(*(getattr(self, f.name)[index] for f in fields(self)))
+
+
+@dataclass(frozen=True)
+class Network:
+    """Structure and parameters of one or more networks.
+
+    Attributes
+    ----------
+    structure : Structure
+    layout : Layout
+    log_factors : one (n_networks, n_entries) for each factor of the structure
+    log_table : (n_networks, n_levels, n_cells)
+    mean, sigma2 : (n_networks, n_numbers, n_cells)
+    """
+
+    structure: Structure
+    layout: Layout
+    log_factors: tuple[Floats, ...]
+    log_table: Floats
+    mean: Floats
+    sigma2: Floats
+
+    def __len__(self) -> int:
+        return len(self.log_table)
+
+    @property
+    def log_weight(self) -> Floats:
+        """Log probability of each state, (n_networks, n_states)."""
+        terms = [theta[:, f.entry] for f, theta in zip(self.structure.factors, self.log_factors)]
+        return np.ascontiguousarray(sum(terms[1:], start=terms[0]))
+
+    @property
+    def kernel_arguments(self) -> tuple[Floats, Floats, Floats]:
+        """What the native core wants."""
+        return (
+            self.log_weight,
+            np.ascontiguousarray(self.log_table),
+            np.ascontiguousarray(gaussian.for_kernel(self.mean, self.sigma2)),
+        )
+
+    def take(self, index: Any) -> Self:
+        """Some of the networks, by a slice, a mask or an array of positions."""
+        return type(self)(
+            self.structure,
+            self.layout,
+            tuple(theta[index] for theta in self.log_factors),
+            self.log_table[index],
+            self.mean[index],
+            self.sigma2[index],
+        )
+
+
+def n_parameters(structure: Structure, layout: Layout) -> int:
+    """Return d, the number of free parameters."""
+    per_cell = categorical.n_parameters(layout) + gaussian.N_PARAMETERS * layout.n_numbers
+    return structure.n_parameters(per_cell)
+
+
+def estimate(s: Statistics, structure: Structure, layout: Layout, prior: Prior) -> Network:
+    """M-step: the parameters that maximise the posterior, given (expected) complete data."""
+    mean, sigma2 = gaussian.estimate(s.moments, prior.variance, prior.floor)
+    return Network(
+        structure,
+        layout,
+        estimate_factors(s.states, structure, prior.alpha),
+        categorical.estimate(s.counts, layout, prior.alpha),
+        mean,
+        sigma2,
+    )
+
+
+def log_prior(network: Network, prior: Prior) -> Floats:
+    """Log prior density of the parameters (n_networks,), what `estimate` adds to the log-likelihood.
+
+    The variance of the paper (7) maximises nothing; then only the multinomials count.
+    """
+    total = categorical.log_prior(network.log_table, prior.alpha)
+    for theta in network.log_factors:
+        total += prior.alpha * theta.sum(axis=-1)
+    if prior.variance != "paper":
+        total += gaussian.log_prior(network.mean, network.sigma2)
+    return total
+
+
+def log_complete_likelihood(s: Statistics, network: Network) -> Floats:
+    """Log p(D' | theta) of the data completed with their expected statistics (n_networks,)."""
+    total = categorical.log_likelihood(s.counts, network.log_table)
+    total += gaussian.log_likelihood(s.moments, network.mean, network.sigma2)
+    total += np.einsum("ns,ns->n", s.states, network.log_weight)
+    return total
+
+
+def log_complete_marginal(s: Statistics, structure: Structure, layout: Layout, alpha: float) -> Floats:
+    """Log p(D' | M) of the completed data, parameters integrated out (n_networks,)."""
+    total = categorical.log_marginal(s.counts, layout, alpha) + gaussian.log_marginal(s.moments)
+    for f in structure.factors:
+        entries = s.states @ f.indicator
+        parents = np.add.reduceat(entries, f.first, axis=-1)
+        total += (gammaln(entries + alpha) - gammaln(alpha)).sum(axis=-1)
+        total += (gammaln(alpha * f.size) - gammaln(alpha * f.size + parents)).sum(axis=-1)
+    return total
+
+
+def estimate_factors(states: Floats, structure: Structure, alpha: float) -> tuple[Floats, ...]:
+    """Log of (5) for the weights of the states: (alpha + N_jk) / (alpha r + N_j) in every factor."""
+
+    def one(f: Factor) -> Floats:
+        entries = states @ f.indicator + alpha
+        return np.log(entries) - np.log(np.add.reduceat(entries, f.first, axis=-1))[:, f.parent]
+
+    return tuple(one(f) for f in structure.factors)
+
+
+def normalise_factors(log_factors: tuple[Floats, ...], structure: Structure) -> tuple[Floats, ...]:
+    """Turn any real numbers into log probabilities."""
+
+    def one(f: Factor, theta: Floats) -> Floats:
+        top = np.maximum.reduceat(theta, f.first, axis=-1)[:, f.parent]
+        total = np.add.reduceat(np.exp(theta - top), f.first, axis=-1)[:, f.parent]
+        return theta - top - np.log(total)
+
+    return tuple(map(one, structure.factors, log_factors))

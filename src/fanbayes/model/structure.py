@@ -1,0 +1,168 @@
+"""NB, FM and FAN as values: which states there are, and what their weights factorise into.
+
+One picture serves all. A flat axis of *states* s = (c, h); a *cell* is one configuration of the
+variables that index the feature parameters:
+
+    log p(s, x) = log_weight[s] + sum_i log p(x_i | cell_of[s])
+
+The weight of a state is a product of entries of a few conditional probability tables, `Factor`:
+
+    NB (10)              p(c)
+    FAN (12)             p(c) p(h)
+    FAN, class mixing    p(c) p(h | c)
+    FM (11)              p(h) p(c | h)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fanbayes import _native
+
+Mixing = Literal["shared", "per_class"]
+Ints = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A conditional probability table p(child | parent), flat.
+
+    Attributes
+    ----------
+    name : str
+        "class", "component", "component | class" or "class | component".
+    entry : int (n_states,)
+        Which entry of the table each state takes.
+    parent : int (n_entries,)
+        Which distribution each entry belongs to, increasing.
+    """
+
+    name: str
+    entry: Ints
+    parent: Ints
+
+    @cached_property
+    def first(self) -> Ints:
+        """Where each distribution begins (n_parents,)."""
+        return np.flatnonzero(np.diff(self.parent, prepend=-1))
+
+    @cached_property
+    def size(self) -> Ints:
+        """Number of entries of each distribution (n_parents,)."""
+        return np.bincount(self.parent)
+
+    @cached_property
+    def indicator(self) -> NDArray[np.float64]:
+        """1 where a state takes an entry (n_states, n_entries)."""
+        table = np.zeros((len(self.entry), len(self.parent)))
+        table[np.arange(len(self.entry)), self.entry] = 1.0
+        return table
+
+    @property
+    def n_parameters(self) -> int:
+        """Free parameters: entries less one per distribution."""
+        return len(self.parent) - len(self.first)
+
+
+@dataclass(frozen=True)
+class Structure:
+    """States of a model.
+
+    Attributes
+    ----------
+    class_of : int (n_states,)
+        Class of each state, increasing.
+    component_of : int (n_states,)
+        Value of the hidden variable, counted within its class.
+    cell_of : int (n_states,)
+    factors : what the weights of the states factorise into
+    """
+
+    class_of: Ints
+    component_of: Ints
+    cell_of: Ints
+    factors: tuple[Factor, ...]
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Without what is only cached: the native view cannot be pickled.
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+    @property
+    def n_states(self) -> int:
+        """Number of states."""
+        return len(self.class_of)
+
+    @cached_property
+    def n_classes(self) -> int:
+        """r_c."""
+        return int(self.class_of[-1]) + 1
+
+    @cached_property
+    def n_cells(self) -> int:
+        """Number of cells."""
+        return int(self.cell_of.max()) + 1
+
+    @cached_property
+    def n_components(self) -> int:
+        """r_h, the largest of all classes."""
+        return int(self.component_of.max()) + 1
+
+    @property
+    def class_of_cell(self) -> Ints | None:
+        """Class of each cell, or None where classes share cells (FM)."""
+        return self.class_of if self.n_cells == self.n_states else None
+
+    @cached_property
+    def native(self) -> _native.States:
+        """The native core's view of it."""
+        first = np.searchsorted(self.class_of, np.arange(self.n_classes + 1))
+        return _native.States(first.tolist(), self.cell_of[first[:-1]].tolist(), self.n_cells)
+
+    def n_parameters(self, per_cell: int) -> int:
+        """Return d, the number of free parameters, with sum_i d_i = `per_cell`."""
+        return sum(f.n_parameters for f in self.factors) + self.n_cells * per_cell
+
+
+def naive_bayes(n_classes: int) -> Structure:
+    """NB (10): p(c) prod p(x_i | c)."""
+    classes = np.arange(n_classes)
+    return Structure(classes, np.zeros_like(classes), classes, (_class_factor(classes),))
+
+
+def fan(n_components: Sequence[int], mixing: Mixing) -> Structure:
+    """FAN (12): p(c) sum_h p(h) prod p(x_i | c, h), or with p(h | c).
+
+    Parameters
+    ----------
+    n_components : r_h of each class; all equal if mixing is "shared"
+    """
+    sizes = np.asarray(n_components)
+    class_of = np.repeat(np.arange(len(sizes)), sizes)
+    component_of = np.concatenate([np.arange(size) for size in sizes])
+    states = np.arange(len(class_of))
+    if mixing == "shared":
+        hidden = Factor("component", component_of, np.zeros(int(sizes.max()), dtype=np.intp))
+    else:
+        hidden = Factor("component | class", states, class_of)
+    return Structure(class_of, component_of, states, (_class_factor(class_of), hidden))
+
+
+def finite_mixture(n_classes: int, n_components: int) -> Structure:
+    """FM (11): sum_h p(h) p(c | h) prod p(x_i | h)."""
+    class_of = np.repeat(np.arange(n_classes), n_components)
+    component_of = np.tile(np.arange(n_components), n_classes)
+    factors = (
+        Factor("component", component_of, np.zeros(n_components, dtype=np.intp)),
+        Factor("class | component", component_of * n_classes + class_of, np.repeat(np.arange(n_components), n_classes)),
+    )
+    return Structure(class_of, component_of, component_of, factors)
+
+
+def _class_factor(class_of: Ints) -> Factor:
+    return Factor("class", class_of, np.zeros(int(class_of[-1]) + 1, dtype=np.intp))

@@ -1,0 +1,23 @@
+"""scikit-learn's own checks: nothing is expected to fail."""
+
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from fanbayes import FANClassifier, FMClassifier, NBClassifier
+
+ESTIMATORS = [
+    NBClassifier(),
+    NBClassifier(discretize="mdlp"),
+    FANClassifier(),
+    FANClassifier(n_components=2, mixing="per_class", algorithm="cem"),
+    FANClassifier(variance="paper", discretize="mdlp"),
+    FMClassifier(),
+]
+
+
+# scikit-learn's small random data have constant columns, and no clusters to converge on.
+@pytest.mark.filterwarnings("ignore:columns with fewer than two distinct values")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@parametrize_with_checks(ESTIMATORS)
+def test_estimator_check(estimator, check):
+    check(estimator)
