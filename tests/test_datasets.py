@@ -59,9 +59,7 @@ def test_builtin_loads_and_repeats_itself():
         assert X.columns == list(first.kinds)
         assert np.array_equal(X.to_numpy(), same.to_numpy())
         assert first.y.tolist() == again.y.tolist()
-        assert all(
-            (X[key].dtype == nw.Float64) == (kind == "continuous") for key, kind in first.kinds.items()
-        )
+        assert all((X[key].dtype == nw.Float64) == (kind == "continuous") for key, kind in first.kinds.items())
 
 
 def test_builtin_shapes():
@@ -167,9 +165,7 @@ def test_damaged_file_with_a_checksum(folder, tmp_path):
         suite["bad"]
 
 
-@pytest.mark.parametrize(
-    "manifest", ["", "[1", "[]", "{}", '{"datasets": 3}', '{"datasets": null}', b"\xff\xfe\xff"]
-)
+@pytest.mark.parametrize("manifest", ["", "[1", "[]", "{}", '{"datasets": 3}', '{"datasets": null}', b"\xff\xfe\xff"])
 def test_broken_manifest(tmp_path, manifest):
     content = manifest if isinstance(manifest, bytes) else manifest.encode()
     (tmp_path / "manifest.json").write_bytes(content)
@@ -187,9 +183,7 @@ def test_no_such_suite(tmp_path):
 # OpenML
 
 
-@pytest.mark.parametrize(
-    "error", [URLError("no route to host"), TimeoutError("too slow"), ValueError("gone")]
-)
+@pytest.mark.parametrize("error", [URLError("no route to host"), TimeoutError("too slow"), ValueError("gone")])
 def test_openml_without_network(monkeypatch, error):
     def fail(**options):
         raise error

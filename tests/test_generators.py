@@ -34,22 +34,22 @@ def share(condition, expected, n):
 
 
 @pytest.mark.parametrize(
-    ("dataset", "counts"),
+    ("make", "counts"),
     [
-        (g.monks(1), {"0": 216, "1": 216}),
-        (g.monks(2), {"0": 290, "1": 142}),
-        (g.monks(3), {"0": 204, "1": 228}),
-        (g.balance_scale(), {"L": 288, "B": 49, "R": 288}),
-        (g.tic_tac_toe(), {"positive": 626, "negative": 332}),
-        (g.lenses(), {"hard": 4, "soft": 5, "none": 15}),
-        (g.parity(), {"0": 512, "1": 512}),
-        (g.at_least(), {"0": 8 * (1 + 7 + 21), "1": 8 * (128 - 29)}),
-        (g.multiplexer(2), {"0": 32, "1": 32}),
-        (g.balloons(), {"T": 8, "F": 12}),
+        (partial(g.monks, 1), {"0": 216, "1": 216}),
+        (partial(g.monks, 2), {"0": 290, "1": 142}),
+        (partial(g.monks, 3), {"0": 204, "1": 228}),
+        (g.balance_scale, {"L": 288, "B": 49, "R": 288}),
+        (g.tic_tac_toe, {"positive": 626, "negative": 332}),
+        (g.lenses, {"hard": 4, "soft": 5, "none": 15}),
+        (g.parity, {"0": 512, "1": 512}),
+        (g.at_least, {"0": 8 * (1 + 7 + 21), "1": 8 * (128 - 29)}),
+        (partial(g.multiplexer, 2), {"0": 32, "1": 32}),
+        (g.balloons, {"T": 8, "F": 12}),
     ],
-    ids=lambda value: getattr(value, "name", ""),
 )
-def test_enumerated(dataset, counts):
+def test_enumerated(make, counts):
+    dataset = make()
     assert Counter(dataset.y) == counts
     assert set(dataset.kinds.values()) == {"discrete"}
     distinct = len(set(rows(dataset)))
@@ -74,9 +74,7 @@ def test_single_rows():
 def test_tic_tac_toe_ends_where_a_game_ends():
     boards = ["".join(board) for board in rows(g.tic_tac_toe())]
     assert {board.count("x") - board.count("o") for board in boards} == {0, 1}
-    drawn = [
-        board for board in boards if "b" not in board and not g._won(board, "x") and not g._won(board, "o")
-    ]
+    drawn = [board for board in boards if "b" not in board and not g._won(board, "x") and not g._won(board, "o")]
     assert len(drawn) == 16
 
 
@@ -93,6 +91,12 @@ def test_a_seed_decides(name):
     assert rows(first) == rows(same)
     assert first.y.tolist() == same.y.tolist()
     assert (rows(first), first.y.tolist()) != (rows(other), other.y.tolist())
+
+
+def test_led_segments():
+    # A 1 has two lights, an 8 all seven; the lower right light is off only in a 2.
+    assert g.SEGMENTS.sum(1).tolist() == [6, 2, 5, 5, 4, 5, 6, 3, 7, 6]
+    assert g.SEGMENTS.sum(0).tolist() == [8, 6, 8, 7, 4, 9, 7]
 
 
 def test_led_errs_in_one_light_of_ten_and_allows_74_percent():

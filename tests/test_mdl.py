@@ -80,9 +80,7 @@ def test_finds_the_cuts_of_weka(name):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-    "FANBAYES_DATA" not in os.environ, reason="FANBAYES_DATA names the folder of the data sets"
-)
+@pytest.mark.skipif("FANBAYES_DATA" not in os.environ, reason="FANBAYES_DATA names the folder of the data sets")
 @pytest.mark.parametrize("name", WEKA["suite"])
 def test_finds_the_cuts_of_weka_on_the_suite(name):
     pd = pytest.importorskip("pandas")
@@ -92,6 +90,12 @@ def test_finds_the_cuts_of_weka_on_the_suite(name):
     for column, cuts in WEKA["suite"][name].items():
         x = pd.to_numeric(frame[column]).to_numpy(float)
         assert cut_points(x, y, y.max() + 1).tolist() == cuts, column
+
+
+def cases(counts):
+    """List x and class of the cases, given the counts of each class at x = 0, 1, ..."""
+    x, y = (np.repeat(i, np.ravel(counts)) for i in np.indices(np.shape(counts)).reshape(2, -1))
+    return x.astype(float), y
 
 
 # --- the definition -----------------------------------------------------------------------------------------
@@ -226,12 +230,12 @@ def test_order_of_rows_and_names_of_classes_do_not_matter(column, seed):
         assert cut_points(x[rows], renamed[rows], n_classes + 2, w[rows]).tolist() == cuts.tolist()
 
 
-def test_fractions_leave_no_trace_of_an_absent_class():
-    # In floating point 0.1 + ... + 0.1 - 0.1 - ... - 0.1 leaves specks, which would count as a class present.
-    x, y = generated_mirror()
-    whole = cut_points(x[:, 0], y, 3)
-    parts = cut_points(np.repeat(x[:, 0], 10), np.repeat(y, 10), 3, np.full(10 * len(y), 0.1))
-    assert parts.tolist() == whole.tolist()
+def test_fractions_that_sum_to_a_tie_tie():
+    # Thousandths added up one by one miss the tie by more than rounding of the gain does.
+    x, y = cases([[8, 28], [13, 13], [28, 8]])
+    thousandths = np.full(1000 * len(x), 0.001)
+    assert cut_points(np.repeat(x, 1000), np.repeat(y, 1000), 2, thousandths).tolist() == [0.5]
+    assert cut_points(np.repeat(-x, 1000), np.repeat(y, 1000), 2, thousandths).tolist() == [-1.5]
 
 
 def test_light_rows_cannot_buy_a_cut():
@@ -262,24 +266,30 @@ def test_nothing_to_cut(x, labels):
     assert cuts.shape == (0,)
 
 
-def test_two_rows_are_told_apart():
-    # Gain = 1 > (log2(1) + log2(7) - 2) / 2 = 0.40
-    assert cut_points(np.array([3.0, 1.0]), np.array([0, 1]), 2).tolist() == [2.0]
+@pytest.mark.parametrize(
+    ("counts", "cuts"),
+    [
+        ([[1, 0], [0, 1]], [0.5]),  # N Gain = 2 > log2(1) + log2(7) - 2 = 0.81
+        ([[1, 0], [0, 5]], [0.5]),  # 3.900 > log2(5) + log2(7) - 1.300 = 3.829
+        ([[1, 0], [0, 6]], []),  # 4.142 < log2(6) + log2(7) - 1.183 = 4.209
+    ],
+)
+def test_worked_by_hand(counts, cuts):
+    assert cut_points(*cases(counts), 2).tolist() == cuts
 
 
 @pytest.mark.parametrize(
-    "counts",  # of each class at x = 0, 1, 2
+    "counts",
     [
         [[8, 28], [13, 13], [28, 8]],
         [[0, 28, 4], [2, 6, 6], [0, 4, 28]],
-        [[0, 20, 24], [7, 7, 12], [20, 0, 24]],
-        [[24, 24, 4], [15, 12, 15], [4, 24, 24]],
+        [[24, 16, 24, 0], [10, 8, 10, 8], [24, 0, 24, 16]],
+        [[0, 20, 28, 28], [5, 3, 3, 5], [28, 28, 20, 0]],
     ],
 )
 def test_the_lowest_of_two_equal_cuts_wins(counts):
-    # Plain sums of n log n round in favour of the higher cut.
-    x, y = (np.repeat(i, np.ravel(counts)) for i in np.indices(np.shape(counts)).reshape(2, -1))
-    assert cut_points(x.astype(float), y, 3).tolist() == [0.5]
+    # The first two tie exactly, but not as sums of n log n; the others not as gains either, by one rounding.
+    assert cut_points(*cases(counts), 4).tolist() == [0.5]
 
 
 TINY = 5e-324

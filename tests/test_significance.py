@@ -112,8 +112,7 @@ def test_paired_t_is_free_of_scale(rng):
 def delong_by_pairs(y, score_a, score_b):
     """DeLong et al. (1988), eqs. 4-6: every positive row against every negative one."""
     kernels = [
-        (s[y][:, None] > s[~y]) + 0.5 * (s[y][:, None] == s[~y])
-        for s in (np.asarray(score_a), np.asarray(score_b))
+        (s[y][:, None] > s[~y]) + 0.5 * (s[y][:, None] == s[~y]) for s in (np.asarray(score_a), np.asarray(score_b))
     ]
     areas = [k.mean() for k in kernels]
     s10 = np.cov([k.mean(axis=1) for k in kernels])

@@ -31,6 +31,7 @@ def write(tmp_path):
 
 @pytest.fixture(params=["pandas", "polars"])
 def library(request, monkeypatch):
+    pytest.importorskip(request.param)
     monkeypatch.setattr(tables, "_FRAMES", (request.param,))
     return request.param
 
@@ -134,13 +135,15 @@ def test_separators_line_ends_and_byte_order_marks(write, separator, end, mark):
 def test_a_separator_inside_other_fields_does_not_mislead(write):
     dataset = read_table(write('"a,b,c";class\n"1,2";u\n"3,4";v\n'), target="class")
     assert values(dataset, "a,b,c") == ["1,2", "3,4"]
+    loose = read_table(write("height, in cm, or so;class\n180;u\n175;v\n"), target="class")
+    assert list(loose.kinds) == ["height, in cm, or so"]
     forced = read_table(write("a;b,class\n1;2,u\n3;4,v\n"), target="class", separator=",")
     assert values(forced, "a;b") == ["1;2", "3;4"]
 
 
 def test_quotes_spaces_and_blank_lines(write):
-    dataset = read_table(write('\nk, class\n"a ""b"", c", u\n\n   \n"two\nlines",  v\n'))
-    assert values(dataset, "k") == ['a "b", c', "two\nlines"]
+    dataset = read_table(write('\nk, class\n"a ""b"", c", u\n\n   \n"two\r\nlines",  v\n'))
+    assert values(dataset, "k") == ['a "b", c', "two\r\nlines"]
     assert values(dataset, "class") == ["u", "v"]
 
 
@@ -227,8 +230,10 @@ def test_ragged_lines_are_named(write):
     assert "line 2 has 1 fields" in refusal(write("a,b\n1\n"))
 
 
-def test_unclosed_quote(write):
+def test_stray_quotes(write):
     assert "line 4" in refusal(write('a,class\n"1,u\n2,v\n3,u\n'))
+    assert "line 3" in refusal(write('a,class\n1,u\n2,"v\n'))
+    assert "line 2" in refusal(write('a,class\n"x"y,u\n2,v\n'))
     assert "quote" in refusal(write('a,class\n"' + "x" * 200_000))
 
 

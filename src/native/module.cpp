@@ -312,7 +312,7 @@ Out map(In<double, 1> x, void (*function)(const double*, double*, int64_t)) {
 
 }  // namespace
 
-NB_MODULE(_native, m) {
+NB_MODULE(_core, m) {
     m.doc() = "Native core: the fused E-step and the posterior, over arrays.";
     nb::class_<Rows>(m, "Rows")
         .def(nb::init<In<uint8_t, 2>, In<uint16_t, 2>, In<double, 2>, In<int64_t, 1>, std::optional<In<int32_t, 1>>,

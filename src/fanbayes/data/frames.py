@@ -15,7 +15,7 @@ def to_user_table(columns: Mapping[str, Sequence[Any]], frame: str | None) -> An
     """Columns as a data frame of the library `frame`, or as a dict where that is None."""
     if frame is None:
         return dict(columns)
-    return nw.from_dict({name: list(values) for name, values in columns.items()}, backend=frame).to_native()
+    return nw.from_dict({name: list(values) for name, values in columns.items()}, backend=_backend(frame)).to_native()
 
 
 def to_user_rows(columns: Sequence[Any], schema: Schema) -> Any:
@@ -26,12 +26,18 @@ def to_user_rows(columns: Sequence[Any], schema: Schema) -> Any:
     columns : one array (n_rows,) for each column of the schema; NaN or None where missing
     """
     if schema.frame is None:
-        symbolic = any(c.kind == "discrete" and any(isinstance(v, (str, bool)) for v in c.levels) for c in schema.columns)
+        symbolic = any(
+            c.kind == "discrete" and any(isinstance(v, (str, bool)) for v in c.levels) for c in schema.columns
+        )
         return np.column_stack([np.asarray(c, dtype=object if symbolic else np.float64) for c in columns])
     data = {c.name: _as_it_came(c, values) for c, values in zip(schema.columns, columns)}
-    frame = nw.from_dict(data, backend=schema.frame)
+    frame = nw.from_dict(data, backend=_backend(schema.frame))
     casts = [nw.col(c.name).cast(nw.Categorical) for c in schema.columns if c.dtype.startswith(("Categorical", "Enum"))]
     return frame.with_columns(*casts).to_native()
+
+
+def _backend(frame: str) -> Any:
+    return nw.Implementation.from_string(frame)
 
 
 def _as_it_came(column: Column, values: Any) -> list[Any]:

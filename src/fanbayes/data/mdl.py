@@ -91,8 +91,8 @@ class _Rows(NamedTuple):
     labels: Integers  # (n,)
     weight: Floats | None  # (n,)
     first: Integers  # (n_segments + 1,) first row of each segment, then n
-    window: int  # rows that are counted anew rather than looked up
-    grid: Integers  # (n_grid,) from 0 to n_segments, one or several segments in a window apart
+    window: int  # rows in a window
+    grid: Integers  # (n_grid,) the first segment to begin in each window, and n_segments
     grid_counts: Floats  # (n_grid, n_classes) cases below these segments
 
 
@@ -100,8 +100,8 @@ def _sort(x: Floats, labels: Integers, n_classes: int, weight: Floats | None) ->
     """Bring the rows in order, divide them into segments and tabulate their class counts."""
     keep = ~np.isnan(x) & (labels >= 0)
     if weight is not None:
-        # Multiples of a unit so large that all sums and differences are exact: a class absent from a part
-        # counts 0 there, not 1e-17. Whole numbers are multiples already.
+        # Multiples of a unit so large that every sum is exact, in any order of the rows: ties stay ties. Whole
+        # numbers are multiples already.
         unit = np.spacing(2 * weight.sum())
         weight = np.rint(weight / unit) * unit
         keep &= weight > 0
@@ -110,11 +110,9 @@ def _sort(x: Floats, labels: Integers, n_classes: int, weight: Floats | None) ->
     x, labels = x[order], labels[order]
     weight = None if weight is None else weight[order]
     first = _segments(x, labels)
-    # Counts are tabulated where two neighbouring segments do not fit into one window. With windows that grow
-    # like the number of classes, the size of the table does not depend on it.
+    # Counts are tabulated once in a window. As windows grow with the number of classes, the table does not.
     window = max(n_classes // 2, 1)
-    apart = first[:-2] // window != (first[2:] - 1) // window
-    grid = np.concatenate(([0], np.flatnonzero(apart) + 1, [len(first) - 1]))
+    grid = np.concatenate(([0], np.flatnonzero(np.diff(first[:-1] // window)) + 1, [len(first) - 1]))
     cell = np.repeat(n_classes * np.arange(1, len(grid)), np.diff(first[grid])) + labels
     counts = np.bincount(cell, weight, n_classes * len(grid)).reshape(len(grid), n_classes)
     return _Rows(x, labels, weight, first, window, grid, counts.cumsum(axis=0, dtype=np.float64))
@@ -205,9 +203,7 @@ def _gain_bound(low: Floats, high: Floats, total: Floats) -> Floats:
 def _split_entropy(part: Floats, whole: Floats) -> Floats:
     """Compute whole * Ent(part / whole), elementwise."""
     rest = whole - part
-    log_part, log_rest = (
-        np.log(np.maximum(some / whole, _FLOAT.tiny)) for some in (part, rest)
-    )  # 0 log 0 = 0
+    log_part, log_rest = (np.log(np.maximum(some / whole, _FLOAT.tiny)) for some in (part, rest))  # 0 log 0 = 0
     return -(part * log_part + rest * log_rest)
 
 

@@ -176,7 +176,9 @@ def check_content(column: Column, source: Source) -> None:
 
 
 def category_mask(
-    categorical_features: str | Sequence[Any] | NDArray[Any] | None, names: Sequence[str], sources_said: Sequence[bool]
+    categorical_features: str | Sequence[Any] | NDArray[Any] | None,
+    names: Sequence[str],
+    sources_said: Sequence[bool],
 ) -> list[bool]:
     """Which columns are categories.
 
@@ -203,13 +205,17 @@ def category_mask(
         return [False] * n
     if chosen.dtype.kind == "b":
         if chosen.shape != (n,):
-            raise ValueError(f"categorical_features is a mask of shape {chosen.shape}; it needs one entry for each of {n} columns")
+            raise ValueError(
+                f"categorical_features is a mask of shape {chosen.shape}; it needs one entry for each of {n} columns"
+            )
         return [bool(c) for c in chosen]
     mask = [False] * n
     for entry in chosen.tolist():
         if isinstance(entry, str):
             if entry not in names:
-                raise ValueError(f"categorical_features names {entry!r}, which is not a column; the columns are {list(names)}")
+                raise ValueError(
+                    f"categorical_features names {entry!r}, which is not a column; the columns are {list(names)}"
+                )
             mask[list(names).index(entry)] = True
         elif isinstance(entry, int) and -n <= entry < n:
             mask[entry] = True

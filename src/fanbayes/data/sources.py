@@ -36,10 +36,14 @@ class Source(Protocol):
         The categories of a categorical type, in their order.
     """
 
-    name: str
-    content: Content
-    dtype: str
-    declared: Sequence[Level] | None
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
+    def content(self) -> Content: ...  # noqa: D102
+    @property
+    def dtype(self) -> str: ...  # noqa: D102
+    @property
+    def declared(self) -> Sequence[Level] | None: ...  # noqa: D102
 
     def numbers(self) -> NDArray[np.float64]:
         """Values of a column of numbers, NaN where missing."""
@@ -87,7 +91,7 @@ class NumericColumn:
     def missing(self) -> Mask:
         """Where the value is NaN."""
         if self.values.dtype.kind == "f":
-            return np.isnan(self.values)
+            return np.asarray(np.isnan(self.values))
         return np.zeros(len(self.values), dtype=bool)
 
     def distinct(self) -> list[Level]:
@@ -120,10 +124,10 @@ class NumericColumn:
             if values.dtype.kind == "f":
                 inside &= values == np.floor(values)
             at = np.where(inside, values, high + 1).astype(np.int64) - low
-            return table[at]
+            return np.asarray(table[at])
         order = np.argsort(keys)
         at = np.minimum(np.searchsorted(keys[order], values), n - 1)
-        return np.where(keys[order][at] == values, order[at], n)
+        return np.where(keys[order][at] == values, order[at], n).astype(np.int32)
 
 
 def _are_integers(values: NDArray[Any]) -> bool:
@@ -191,7 +195,7 @@ class CategoryColumn:
         """Index in `levels`, looked up once per category."""
         index = {level: k for k, level in enumerate(levels)}
         table = np.array([index.get(c, len(levels)) for c in self.declared] + [len(levels)], dtype=np.int32)
-        return table[self.values]  # -1, missing, takes the last entry
+        return np.asarray(table[self.values])  # -1, missing, takes the last entry
 
 
 @dataclass(frozen=True)
@@ -256,8 +260,7 @@ def array_source(values: NDArray[Any], name: str) -> Source:
     if any(issubclass(t, str) for t in types):
         found = " and ".join(sorted(t.__name__ for t in types))
         raise ValueError(
-            f"column {name!r} mixes {found} values; make all of them strings to have categories, or all of "
-            "them numbers"
+            f"column {name!r} mixes {found} values; make all of them strings to have categories, or all of them numbers"
         )
     # Whatever is left must be a number: NumPy's own TypeError says what is not.
     numbers = [np.nan if is_missing(v) else v for v in values.tolist()]
@@ -291,7 +294,7 @@ def series_source(series: nw.Series[Any], name: str) -> Source:
     if dtype == nw.String:
         return SeriesColumn(name, series, str(dtype), "symbols")
     if dtype == nw.Object:
-        return array_source(np.asarray(series.to_list() + [None], dtype=object)[:-1], name)
+        return array_source(np.asarray([*series.to_list(), None], dtype=object)[:-1], name)
     raise TypeError(_unsupported(name, str(dtype)))
 
 

@@ -102,9 +102,7 @@ class EncodedTable:
     @cached_property
     def rows(self) -> _native.Rows:
         """The native core's view of it."""
-        return _native.Rows(
-            self.narrow, self.wide, self.numbers, self.layout.first_level, self.labels, self.weights
-        )
+        return _native.Rows(self.narrow, self.wide, self.numbers, self.layout.first_level, self.labels, self.weights)
 
     def labelled_only(self) -> EncodedTable:
         """Rows that have a label."""
@@ -239,7 +237,7 @@ def _finite(source: Source) -> Floats:
 
 def _side_by_side(columns: list[NDArray[Any]], n_rows: int, dtype: type) -> NDArray[Any]:
     """Columns (n_rows,) as one row-major block (n_rows, n_columns), freeing each as it is copied."""
-    block = np.empty((n_rows, len(columns)), dtype=dtype)
+    block: NDArray[Any] = np.empty((n_rows, len(columns)), dtype=dtype)
     for k in range(len(columns)):
         block[:, k] = columns[k]
         columns[k] = columns[k][:0]

@@ -2,378 +2,21 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
-import numpy as np
-from joblib import effective_n_jobs
-from numpy.typing import NDArray
-from scipy.special import logsumexp
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import accuracy_score
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
-from fanbayes.data.frames import to_user_rows, to_user_table
-from fanbayes.data.mdl import cut_points
-from fanbayes.data.schema import Schema, category_mask
-from fanbayes.data.table import EncodedTable, encode_table, learn_table
-from fanbayes.estimators.progress import progress
-from fanbayes.estimators.validation import (
-    encode_labels,
-    is_labelled,
-    read_labels,
-    read_rows,
-    read_weights,
-    require_choice,
-    require_integer,
-    require_real,
-)
-from fanbayes.learning.em import Problem
-from fanbayes.learning.expectation import posterior, workers
+from fanbayes.estimators.base import NetworkClassifier
+from fanbayes.estimators.validation import require_choice, require_integer
 from fanbayes.learning.scores import Criterion
-from fanbayes.learning.selection import Search, Selection, select
-from fanbayes.model.network import Network, Prior
-from fanbayes.model.sampling import draw
+from fanbayes.learning.selection import Search
 from fanbayes.model.structure import Mixing, Structure, fan, finite_mixture, naive_bayes
 
-Floats = NDArray[np.float64]
 
-
-class _MixtureClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """What the three classifiers share: everything but the structure of the network."""
-
-    # Set by the subclasses' constructors.
-    alpha: float
-    variance: Literal["map", "paper"]
-    variance_floor: float
-    algorithm: Literal["em", "cem"]
-    max_iter: int
-    tol: float
-    categorical_features: str | Sequence[Any] | None
-    discretize: Literal["none", "mdlp"]
-    handle_unknown: Literal["missing", "error"]
-    n_jobs: int | None
-    verbose: bool | int
-
-    # ------------------------------------------------------------ what differs
-
-    @abstractmethod
-    def _structure(self, n_classes: int, n_components: int) -> Structure:
-        """Structure of a network of one size."""
-
-    @abstractmethod
-    def _search(self, n_classes: int, n_rows: int) -> Search:
-        """Which sizes to try, and how."""
-
-    # ------------------------------------------------------------ fitting
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn the network from rows and their classes.
-
-        Parameters
-        ----------
-        X : data frame or array-like of shape (n_samples, n_features)
-            Discrete and continuous columns, values missing or not.
-        y : array-like of shape (n_samples,)
-            Classes. A row whose label is NaN or None is unlabelled and is learnt from as well.
-        sample_weight : array-like of shape (n_samples,), optional
-            Case counts: weight 2 is the row twice, weight 0 is the row absent.
-
-        Returns
-        -------
-        self
-        """
-        self._check_parameters()
-        rows = read_rows(self, X, reset=True)
-        y = read_labels(y, len(rows))
-        weights = read_weights(sample_weight, len(rows))
-        if weights is not None and not (weights > 0).all():
-            present = weights > 0
-            rows, y, weights = rows.take(present), y[present], weights[present]
-        classes, labels = encode_labels(y)
-        sources = list(rows.sources())
-        said = [s.content == "symbols" or s.declared is not None for s in sources]
-        is_category = category_mask(self.categorical_features, rows.names, said)
-        cuts = None
-        if self.discretize == "mdlp":
-            cuts = partial(cut_points, labels=labels, n_classes=len(classes), weight=weights)
-        schema, table = learn_table(sources, is_category, rows.frame, labels, weights, cuts)
-        if schema.constant:
-            names = ", ".join(map(repr, schema.constant))
-            warnings.warn(f"columns with fewer than two distinct values tell nothing and are left out: {names}", stacklevel=2)
-        search = self._search(len(classes), len(rows))
-        sizes = list(search.sizes)
-        prior = Prior(float(self.alpha), self.variance, float(self.variance_floor))
-        with workers(effective_n_jobs(self.n_jobs)) as crew, progress(bool(self.verbose), search.criterion, len(sizes)) as report:
-            problem = Problem(table, prior, self.algorithm == "cem", crew)
-            selection = select(problem, search, len(classes), report)
-        self._set_learnt(classes, schema, selection)
-        self._warn_of(selection, sizes)
-        return self
-
-    def _set_learnt(self, classes: NDArray[Any], schema: Schema, selection: Selection) -> None:
-        fit = selection.fit
-        self.classes_ = classes
-        self.schema_ = schema
-        self.network_: Network = fit.network
-        self.n_components_: int = fit.n_components
-        self.log_likelihood_: float = fit.scores.log_likelihood
-        self.n_iter_: int = fit.n_iter
-        self.converged_: bool = fit.converged
-        self.trace_: Floats = np.array(fit.trace)
-        fits = selection.fits
-        scores = ("log_likelihood", "n_parameters", "bic", "aic", "cs", "icl")
-        self.selection_ = to_user_table(
-            {
-                "n_components": [f.n_components for f in fits],
-                **{name: [getattr(f.scores, name) for f in fits] for name in scores},
-                "n_iter": [f.n_iter for f in fits],
-                "converged": [f.converged for f in fits],
-                "n_starts": [len(f.starts) for f in fits],
-                "n_degenerate": [f.n_degenerate for f in fits],
-                "seconds": [f.seconds for f in fits],
-            },
-            schema.frame,
-        )
-        starts = [s for f in fits for s in f.starts]
-        names = ("n_components", "origin", "objective", "n_iter", "status")
-        self.starts_ = to_user_table({name: [getattr(s, name) for s in starts] for name in names}, schema.frame)
-
-    def _warn_of(self, selection: Selection, sizes: list[int]) -> None:
-        fit = selection.fit
-        if not fit.converged:
-            warnings.warn(
-                f"{fit.n_components} components did not converge in {fit.n_iter} passes; increase max_iter or tol",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-        if len(sizes) > 1 and fit.n_components == sizes[-1] == getattr(self, "max_components", None):
-            warnings.warn(
-                f"the best number of components, {fit.n_components}, is the largest allowed; increase max_components",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-
-    def _check_parameters(self) -> None:
-        require_real("alpha", self.alpha, above=0.0)
-        require_choice("variance", self.variance, ("map", "paper"))
-        require_real("variance_floor", self.variance_floor, above=0.0)
-        require_choice("algorithm", self.algorithm, ("em", "cem"))
-        require_integer("max_iter", self.max_iter, 1)
-        require_real("tol", self.tol, least=0.0)
-        require_choice("discretize", self.discretize, ("none", "mdlp"))
-        require_choice("handle_unknown", self.handle_unknown, ("missing", "error"))
-        if self.n_jobs is not None:
-            require_integer("n_jobs", self.n_jobs, -(10**6))
-            if self.n_jobs == 0:
-                raise ValueError("n_jobs=0 has no meaning; use None, a positive number, or -1 for all cores")
-
-    # ------------------------------------------------------------ prediction
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Most probable class of each row.
-
-        Parameters
-        ----------
-        X : data frame or array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        best = np.argmax(self._posterior(X, "log_joint"), axis=1)
-        chosen: NDArray[Any] = self.classes_[best]
-        return chosen
-
-    def predict_proba(self, X: Any) -> Floats:
-        """p(c | x), missing values marginalised.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes), in the order of `classes_`
-        """
-        return self._posterior(X, "proba")
-
-    def predict_log_proba(self, X: Any) -> Floats:
-        """log p(c | x), as `predict_proba`, without underflow."""
-        return self._posterior(X, "log_proba")
-
-    def predict_joint_log_proba(self, X: Any) -> Floats:
-        """log p(c, x), in the units of the columns.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-        """
-        check_is_fitted(self)
-        table = self._encode(X)
-        joint = self._run(table, "log_joint")
-        joint -= self._log_units(table)[:, None]
-        return joint
-
-    def score_samples(self, X: Any) -> Floats:
-        """log p(x), the log density of each row over its observed values.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        density: Floats = logsumexp(self.predict_joint_log_proba(X), axis=1)
-        return density
-
-    def predict_components(self, X: Any) -> Floats:
-        """p(h | x), the posterior of the hidden variable.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_components_)
-        """
-        check_is_fitted(self)
-        structure = self.network_.structure
-        states = self._run(self._encode(X), "states")
-        states -= states.max(axis=1, keepdims=True)
-        np.exp(states, out=states)
-        by_component = np.zeros((structure.n_states, structure.n_components))
-        by_component[np.arange(structure.n_states), structure.component_of] = 1.0
-        mass: Floats = states @ by_component
-        return mass / mass.sum(axis=1, keepdims=True)
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy over the labelled rows.
-
-        Returns
-        -------
-        float
-        """
-        check_is_fitted(self)
-        predicted = self.predict(X)
-        y = read_labels(y, len(predicted))
-        known = is_labelled(y)
-        weight = None if sample_weight is None else np.asarray(sample_weight)[known]
-        return float(accuracy_score(y[known].astype(self.classes_.dtype), predicted[known], sample_weight=weight))
-
-    def _posterior(self, X: Any, what: Literal["log_joint", "proba", "log_proba"]) -> Floats:
-        check_is_fitted(self)
-        return self._run(self._encode(X), what)
-
-    def _encode(self, X: Any) -> EncodedTable:
-        rows = read_rows(self, X, reset=False)
-        return encode_table(self.schema_, list(rows.sources()), len(rows), self.handle_unknown == "error")
-
-    def _run(self, table: EncodedTable, what: Literal["log_joint", "log_proba", "proba", "states"]) -> Floats:
-        with workers(effective_n_jobs(self.n_jobs)) as crew:
-            return posterior(table, self.network_, what, crew)
-
-    def _log_units(self, table: EncodedTable) -> Floats:
-        """Log of the units of each row's observed numbers (n_samples,)."""
-        scales = np.array([self.schema_[j].log_scale for j in self.schema_.continuous])
-        return (~np.isnan(table.numbers)) @ scales
-
-    # ------------------------------------------------------------ looking inside
-
-    @property
-    def class_prior_(self) -> Floats:
-        """p(c), the class marginal of the model (n_classes,)."""
-        check_is_fitted(self)
-        structure = self.network_.structure
-        return np.bincount(structure.class_of, weights=np.exp(self.network_.log_weight[0]))
-
-    @property
-    def component_prior_(self) -> Floats:
-        """p(h) (n_components_,); for `mixing="per_class"` p(h | c) (n_classes, n_components_)."""
-        check_is_fitted(self)
-        structure, weight = self.network_.structure, np.exp(self.network_.log_weight[0])
-        if any(f.name == "component | class" for f in structure.factors):
-            table = np.zeros((structure.n_classes, structure.n_components))
-            table[structure.class_of, structure.component_of] = weight
-            return table / table.sum(axis=1, keepdims=True)
-        return np.bincount(structure.component_of, weights=weight)
-
-    def feature_table(self, feature: str | int) -> Any:
-        """Parameters of one feature, a row for each cell (and each level).
-
-        Parameters
-        ----------
-        feature : name or position of the column
-
-        Returns
-        -------
-        table
-            With columns "class" and "component" (as far as the feature depends on them), then "level" and
-            "probability" of a discrete feature, or "mean" and "variance", in the column's unit, of a
-            continuous one.
-        """
-        check_is_fitted(self)
-        schema, network = self.schema_, self.network_
-        column = schema[feature]
-        j = schema.columns.index(column)
-        structure = network.structure
-        cells: dict[str, list[Any]] = {}
-        first_state = [int(np.flatnonzero(structure.cell_of == k)[0]) for k in range(structure.n_cells)]
-        if structure.class_of_cell is not None:
-            cells["class"] = [self.classes_[structure.class_of[s]] for s in first_state]
-        if not isinstance(self, NBClassifier):
-            cells["component"] = [int(structure.component_of[s]) for s in first_state]
-        n = structure.n_cells
-        if column.kind == "continuous":
-            if not column.is_informative:
-                mean, variance = np.full(n, column.centre), np.zeros(n)
-            else:
-                k = schema.continuous.index(j)
-                unit = column.scale * 2.0**column.exponent if abs(column.exponent) < 1000 else np.exp(column.log_scale)
-                mean, variance = column.restore(network.mean[0, k]), network.sigma2[0, k] * unit * unit
-            return to_user_table({**cells, "mean": mean.tolist(), "variance": variance.tolist()}, schema.frame)
-        levels = _level_names(column)
-        if column.is_informative:
-            first = int(network.layout.first_level[schema.discrete.index(j)])
-            probability = np.exp(network.log_table[0, first : first + len(levels)])  # (levels, cells)
-        else:
-            probability = np.ones((len(levels), n))
-        table = {name: [v for v in values for _ in levels] for name, values in cells.items()}
-        table["level"] = list(levels) * n
-        table["probability"] = probability.T.ravel().tolist()
-        return to_user_table(table, schema.frame)
-
-    def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[Any, NDArray[Any]]:
-        """Draw rows and their classes from the model.
-
-        Parameters
-        ----------
-        n_samples : int
-        random_state : int, RandomState or None
-
-        Returns
-        -------
-        X : like the rows it was fitted on
-            A value of a binned column is uniform within its interval.
-        y : ndarray of shape (n_samples,)
-        """
-        check_is_fitted(self)
-        require_integer("n_samples", n_samples, 1)
-        rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
-        columns, classes = draw(self.network_, self.schema_, n_samples, rng)
-        return to_user_rows(columns, self.schema_), self.classes_[classes]
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.string = True
-        return tags
-
-
-def _level_names(column: Any) -> list[Any]:
-    if column.kind == "discrete":
-        return list(column.levels)
-    edges = ["-inf", *(f"{c:g}" for c in column.cuts), "inf"]
-    return [f"({a}, {b}]" if b != "inf" else f"({a}, inf)" for a, b in zip(edges[:-1], edges[1:])]
-
-
-class NBClassifier(_MixtureClassifier):
+class NBClassifier(NetworkClassifier):
     """Naive Bayes: p(c) prod_i p(x_i | c), equation (10) of Monti & Cooper (1999).
 
     Discrete and continuous columns together, missing values left out of the product, unlabelled rows
@@ -454,14 +97,11 @@ class NBClassifier(_MixtureClassifier):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _structure(self, n_classes: int, n_components: int) -> Structure:
-        return naive_bayes(n_classes)
-
     def _search(self, n_classes: int, n_rows: int) -> Search:
-        return Search(partial(self._structure, n_classes), [1], "bic", 1, 1, self.max_iter, self.tol, 0)
+        return Search(lambda _: naive_bayes(n_classes), [1], "bic", 1, 1, self.max_iter, self.tol, 0)
 
 
-class _HiddenClassifier(_MixtureClassifier):
+class _HiddenClassifier(NetworkClassifier):
     """What FM and FAN share: a hidden variable whose number of values is chosen."""
 
     n_components: int | Literal["auto"]
@@ -482,6 +122,10 @@ class _HiddenClassifier(_MixtureClassifier):
             require_integer("max_components", self.max_components, 1)
         require_integer("patience", self.patience, 1)
         require_integer("n_init", self.n_init, 1)
+
+    @abstractmethod
+    def _structure(self, n_classes: int, n_components: int) -> Structure:
+        """Structure of a network of one size."""
 
     @abstractmethod
     def _most_components(self, n_classes: int) -> int:

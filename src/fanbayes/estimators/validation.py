@@ -106,10 +106,10 @@ def read_labels(y: Any, n_rows: int) -> NDArray[Any]:
     """Labels as an array of shape (n_rows,)."""
     if y is None:
         raise ValueError("this classifier requires y to be passed, but the target y is None")
-    y = column_or_1d(np.asarray(y), warn=True)
+    y = np.asarray(column_or_1d(np.asarray(y), warn=True))
     if len(y) != n_rows:
         raise ValueError(f"Found input variables with inconsistent numbers of samples: X has {n_rows}, y has {len(y)}")
-    return y
+    return np.asarray(y)
 
 
 def is_labelled(y: NDArray[Any]) -> NDArray[np.bool_]:
@@ -117,7 +117,7 @@ def is_labelled(y: NDArray[Any]) -> NDArray[np.bool_]:
     if y.dtype.kind == "f":
         if np.isinf(y).any():
             raise ValueError("Input y contains infinity; give every row a class, or NaN or None if it has no label")
-        return ~np.isnan(y)
+        return np.asarray(~np.isnan(y))
     if y.dtype.kind == "O":
         return ~np.fromiter(map(is_missing, y), bool, len(y))
     return np.ones(len(y), dtype=bool)

@@ -161,9 +161,7 @@ def log_odds(log_proba: ArrayLike) -> NDArray[np.float64]:
     """
     table = _log_table(log_proba)
     if table.shape[1] != 2:
-        raise ValueError(
-            f"Log-odds and the ROC area need two classes; log_proba has {table.shape[1]} columns."
-        )
+        raise ValueError(f"Log-odds and the ROC area need two classes; log_proba has {table.shape[1]} columns.")
     return table[:, 1] - table[:, 0]
 
 

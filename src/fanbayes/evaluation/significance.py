@@ -348,9 +348,7 @@ def _vector(name: str, values: ArrayLike) -> NDArray[np.float64]:
     if vector.ndim != 1 or not vector.size:
         raise ValueError(f"{name} must be a non-empty list of numbers; got shape {vector.shape}.")
     if np.isnan(vector).any():
-        raise ValueError(
-            f"{name} has NaN at position {int(np.isnan(vector).argmax())}: leave that entry out."
-        )
+        raise ValueError(f"{name} has NaN at position {int(np.isnan(vector).argmax())}: leave that entry out.")
     return vector
 
 

@@ -22,6 +22,7 @@ from fanbayes.model.families import categorical
 from fanbayes.model.network import Network, Prior, Statistics, estimate, log_prior, normalise_factors
 
 Floats = NDArray[np.float64]
+Traces = tuple[tuple[float, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -56,15 +57,34 @@ class Climb:
     network: Network
     statistics: Statistics
     objective: Floats
-    traces: tuple[tuple[float, ...], ...]
+    traces: Traces
     gain: Floats
+
+    def map(self, function: Callable[..., Floats], traces: Traces, *others: Climb) -> Climb:
+        """Apply a function to each array, and to those of others beside it."""
+        return Climb(
+            self.network.map(function, *(o.network for o in others)),
+            self.statistics.map(function, *(o.statistics for o in others)),
+            function(self.objective, *(o.objective for o in others)),
+            traces,
+            function(self.gain, *(o.gain for o in others)),
+        )
 
     def take(self, index: NDArray[np.intp]) -> Climb:
         """Some of the networks."""
-        traces = tuple(self.traces[i] for i in index)
-        return Climb(
-            self.network.take(index), self.statistics.take(index), self.objective[index], traces, self.gain[index]
-        )
+        return self.map(lambda x: x[index], tuple(self.traces[i] for i in index))
+
+    def beside(self, other: Climb) -> Climb:
+        """The networks of both."""
+        return self.map(lambda x, y: np.concatenate([x, y]), self.traces + other.traces, other)
+
+    def where(self, mask: NDArray[np.bool_], other: Climb) -> Climb:
+        """Its own networks where the mask is set, elsewhere those of the other."""
+        if mask.all():
+            return self
+        traces = tuple(x if own else y for own, x, y in zip(mask, self.traces, other.traces))
+        pick: Callable[..., Floats] = lambda x, y: np.asarray(np.where(_along(mask, x), x, y))  # noqa: E731
+        return self.map(pick, traces, other)
 
     @property
     def n_iter(self) -> int:
@@ -89,7 +109,7 @@ def advance(
     while climb.n_iter < goal and not has_converged(climb, least_gain):
         climb = cycle(problem, climb)
         if not problem.is_monotone:
-            best = _better_of(best, climb)
+            best = climb.where(climb.objective > best.objective, best)
         if report is not None:
             report(climb)
     return climb if problem.is_monotone else replace(best, traces=climb.traces, gain=climb.gain)
@@ -118,40 +138,8 @@ def _maximise(problem: Problem, climb: Climb) -> Network:
     return estimate(climb.statistics, climb.network.structure, climb.network.layout, problem.prior)
 
 
-def _longer(climb: Climb, objective: Floats) -> tuple[tuple[float, ...], ...]:
+def _longer(climb: Climb, objective: Floats) -> Traces:
     return tuple((*t, float(o)) for t, o in zip(climb.traces, objective))
-
-
-def _better_of(a: Climb, b: Climb) -> Climb:
-    """For each network the iterate with the higher objective."""
-    wins = b.objective > a.objective
-    if wins.all():
-        return b
-    return _choose(wins, b, a) if wins.any() else a
-
-
-def _choose(take_first: NDArray[np.bool_], a: Climb, b: Climb) -> Climb:
-    """Networks of `a` where the mask is set, else of `b`."""
-
-    def pick(x: Any, y: Any) -> Any:
-        return np.where(take_first.reshape(-1, *[1] * (x.ndim - 1)), x, y)
-
-    def pick_network(x: Network, y: Network) -> Network:
-        factors = tuple(map(pick, x.log_factors, y.log_factors))
-        return replace(
-            x,
-            log_factors=factors,
-            log_table=pick(x.log_table, y.log_table),
-            mean=pick(x.mean, y.mean),
-            sigma2=pick(x.sigma2, y.sigma2),
-        )
-
-    s, t = a.statistics, b.statistics
-    statistics = Statistics(*(pick(getattr(s, n), getattr(t, n)) for n in Statistics.__dataclass_fields__))
-    traces = tuple(x if first else y for first, x, y in zip(take_first, a.traces, b.traces))
-    return Climb(
-        pick_network(a.network, b.network), statistics, pick(a.objective, b.objective), traces, pick(a.gain, b.gain)
-    )
 
 
 # ---------------------------------------------------------------- acceleration
@@ -171,38 +159,41 @@ def _accelerated_cycle(problem: Problem, climb: Climb) -> Climb:
     v = [c - b - d for b, c, d in zip(x1, x2, r)]
     norm_r, norm_v = _norm(r), _norm(v)
     a = -np.maximum(1.0, np.divide(norm_r, norm_v, out=np.ones_like(norm_r), where=norm_v > 0))
-    far = [
-        x - 2 * _along(a, x) * dx + _along(a, x) ** 2 * dv for x, dx, dv in zip(x0, r, v)
-    ]
-    network = _from_coordinates(second, far, problem.prior)
+    far = [x - 2 * _along(a, x) * dx + _along(a, x) ** 2 * dv for x, dx, dv in zip(x0, r, v)]
+    leap = _arrive(problem, first, _from_coordinates(second, far, problem.prior))
+    risen = leap.objective >= first.objective  # False for NaN
+    return leap if risen.all() else leap.where(risen, _arrive(problem, first, second))
+
+
+def _arrive(problem: Problem, first: Climb, network: Network) -> Climb:
+    """Look at the data from where the cycle that began with `first` leads to."""
     statistics, objective = _look(problem, network)
-    leap = Climb(network, statistics, objective, _longer(first, objective), first.gain)
-    risen = objective >= first.objective  # False for NaN
-    if risen.all():
-        return leap
-    statistics, objective = _look(problem, second)
-    safe = Climb(second, statistics, objective, _longer(first, objective), first.gain)
-    return _choose(risen, leap, safe) if risen.any() else safe
+    return Climb(network, statistics, objective, _longer(first, objective), first.gain)
 
 
-def _coordinates(n: Network) -> list[Floats]:
-    return [*n.log_factors, n.log_table, n.mean, np.log(n.sigma2)]
+def _coordinates(network: Network) -> list[Floats]:
+    *unconstrained, sigma2 = network.parameters
+    return [*unconstrained, np.log(sigma2)]
 
 
 def _from_coordinates(like: Network, x: list[Floats], prior: Prior) -> Network:
     *log_factors, log_table, mean, log_sigma2 = x
-    return replace(
-        like,
-        log_factors=normalise_factors(tuple(log_factors), like.structure),
-        log_table=categorical.normalise(log_table, like.layout),
-        mean=mean,
-        sigma2=np.maximum(np.exp(np.clip(log_sigma2, -600.0, 600.0)), prior.floor),
+    return like.with_parameters(
+        [
+            *normalise_factors(tuple(log_factors), like.structure),
+            categorical.normalise(log_table, like.layout),
+            mean,
+            np.maximum(np.exp(np.clip(log_sigma2, -600.0, 600.0)), prior.floor),
+        ]
     )
 
 
 def _norm(parts: list[Floats]) -> Floats:
-    return np.sqrt(sum((np.square(p).reshape(len(p), -1).sum(axis=1) for p in parts), start=np.zeros(len(parts[0]))))
+    """Euclidean length of each network's coordinates (n_networks,)."""
+    squares = [np.square(p).reshape(len(p), -1).sum(axis=1) for p in parts]
+    return np.asarray(np.sqrt(np.sum(squares, axis=0)))
 
 
-def _along(a: Floats, x: Floats) -> Floats:
+def _along(a: NDArray[Any], x: Floats) -> NDArray[Any]:
+    """Values of the networks (n_networks,), shaped to act along the first axis of `x`."""
     return a.reshape(-1, *[1] * (x.ndim - 1))

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
+from itertools import pairwise
 from operator import add
 from typing import Literal, TypeVar
 
@@ -93,4 +94,4 @@ def _blocks(table: EncodedTable, network: Network, n_statistics: int) -> list[tu
     most = max(1, n * columns // (4 * max(1, n_statistics)))
     count = min(_MOST_BLOCKS, most, 1 + work // _CELLS_PER_BLOCK)
     edges = np.linspace(0, n, count + 1).astype(int)
-    return [(int(a), int(b)) for a, b in zip(edges[:-1], edges[1:])]
+    return [(int(a), int(b)) for a, b in pairwise(edges)]

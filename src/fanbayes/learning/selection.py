@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -21,6 +21,7 @@ from fanbayes.model.structure import Structure
 ROUND = 6
 
 Status = Literal["best", "stopped", "degenerate"]
+Origin = Literal["naive Bayes", "random", "split"]
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Start:
     """What became of one start: the best was finished, others were stopped early or degenerated."""
 
     n_components: int
-    origin: Literal["naive Bayes", "random", "split"]
+    origin: Origin
     objective: float
     n_iter: int
     status: Status
@@ -115,23 +116,23 @@ def fit_size(problem: Problem, search: Search, size: int, nb: Network, previous:
     places = np.arange(len(origins))  # number of the start that each climbing network is
     fates: list[Start | None] = [None] * len(origins)
 
-    def retire(keep: NDArray[np.bool_], reason: Callable[[int], Status]) -> None:
+    def retire(keep: NDArray[np.bool_], status: Status) -> None:
         nonlocal climb, places
         for i in np.flatnonzero(~keep):
-            fates[places[i]] = Start(size, origins[places[i]], float(climb.objective[i]), climb.n_iter, reason(i))
+            fates[places[i]] = Start(size, origins[places[i]], float(climb.objective[i]), climb.n_iter, status)
         climb, places = climb.take(np.flatnonzero(keep)), places[keep]
 
     def drop_degenerate() -> None:
         sound = np.isfinite(climb.objective)
         if sound.any() and not sound.all():
-            retire(sound, lambda _: "degenerate")
+            retire(sound, "degenerate")
 
     drop_degenerate()
     while len(places) > 1:
         climb = advance(problem, climb, ROUND, search.tol)
         drop_degenerate()
         rank = np.argsort(np.argsort(-climb.objective, kind="stable"), kind="stable")
-        retire(rank < (len(places) + 1) // 2, lambda _: "stopped")
+        retire(rank < (len(places) + 1) // 2, "stopped")
     climb = advance(problem, climb, max(search.max_iter - climb.n_iter, 0), search.tol)
     if not np.isfinite(climb.objective[0]):
         raise FloatingPointError(f"every start of {size} components degenerated")
@@ -158,48 +159,21 @@ def _starts(
     nb: Network,
     previous: Network | None,
     rng: np.random.Generator,
-) -> tuple[Climb, list[Literal["naive Bayes", "random", "split"]]]:
+) -> tuple[Climb, list[Origin]]:
     """Networks to start from, after their first look at the data, and where each came from."""
     labels = problem.table.labels
-    if structure.n_states == structure.n_classes == structure.n_cells:
-        # Naive Bayes: nothing is hidden in labelled rows, and their fit is where EM on the others begins.
-        network = Network(
-            structure,
-            nb.layout,
-            nb.log_factors if len(structure.factors) == 1 else (*nb.log_factors, np.zeros((1, len(structure.factors[1].parent)))),
-            nb.log_table,
-            nb.mean,
-            nb.sigma2,
-        )
-        climb = begin(problem, network)
-        if labels is not None and bool((labels >= 0).all()):
-            climb = Climb(climb.network, climb.statistics, climb.objective, climb.traces, np.zeros(1))
-        return climb, ["naive Bayes"]
+    nothing_hidden = labels is not None and bool((labels >= 0).all())
+    if structure.n_components == 1 and structure.class_of_cell is not None:
+        # Naive Bayes, with p(h) = 1 if there is an h. EM on unlabelled rows begins with the labelled ones' fit.
+        sure = tuple(np.zeros((1, len(f.parent))) for f in structure.factors[1:])
+        climb = begin(problem, Network(structure, nb.layout, nb.log_factors + sure, nb.log_table, nb.mean, nb.sigma2))
+        return replace(climb, gain=np.zeros(1)) if nothing_hidden else climb, ["naive Bayes"]
     if structure.n_components == 1:
         return begin(problem, random_networks(nb, structure, problem.prior, rng, 1)), ["random"]
-    n_split = search.n_init // 2 if previous is not None and previous.structure.n_components == structure.n_components - 1 else 0
-    batches = [begin(problem, random_networks(nb, structure, problem.prior, rng, search.n_init - n_split))]
+    n_split = 0 if previous is None else search.n_init // 2
+    n_random = search.n_init - n_split
+    climb = begin(problem, random_networks(nb, structure, problem.prior, rng, n_random))
     if previous is not None and n_split:
-        batches.append(begin(problem, split_networks(previous, structure, problem.prior, rng, n_split)))
-    origins: list[Literal["naive Bayes", "random", "split"]] = ["random"] * (search.n_init - n_split) + ["split"] * n_split
-    return _together(batches), origins
-
-
-def _together(climbs: list[Climb]) -> Climb:
-    """Networks of several climbs in one."""
-    if len(climbs) == 1:
-        return climbs[0]
-    a, b = climbs
-    join = lambda x, y: np.concatenate([x, y])  # noqa: E731
-    network = Network(
-        a.network.structure,
-        a.network.layout,
-        tuple(map(join, a.network.log_factors, b.network.log_factors)),
-        join(a.network.log_table, b.network.log_table),
-        join(a.network.mean, b.network.mean),
-        join(a.network.sigma2, b.network.sigma2),
-    )
-    statistics = type(a.statistics)(
-        *(join(getattr(a.statistics, f), getattr(b.statistics, f)) for f in a.statistics.__dataclass_fields__)
-    )
-    return Climb(network, statistics, join(a.objective, b.objective), a.traces + b.traces, join(a.gain, b.gain))
+        climb = climb.beside(begin(problem, split_networks(previous, structure, problem.prior, rng, n_split)))
+    origins: list[Origin] = ["random"] * n_random
+    return climb, origins + ["split"] * n_split

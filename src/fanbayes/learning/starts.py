@@ -49,7 +49,9 @@ def random_networks(nb: Network, structure: Structure, prior: Prior, rng: np.ran
         weights = np.tile(states, (n, 1))
     else:
         rounds = -(-n_components // n_classes)
-        draws = [[rng.choice(n_classes, n_classes, replace=False, p=class_prior) for _ in range(rounds)] for _ in range(n)]
+        draws = [
+            [rng.choice(n_classes, n_classes, replace=False, p=class_prior) for _ in range(rounds)] for _ in range(n)
+        ]
         origin = np.array(draws).reshape(n, -1)[:, :n_components]
         own = origin[:, structure.component_of] == structure.class_of
         weights = (0.5 * class_prior[structure.class_of] + 0.5 * own) / n_components

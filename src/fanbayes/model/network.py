@@ -6,8 +6,9 @@ once; a fitted model is a network of one.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Self
+from operator import add
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,12 +66,12 @@ class Statistics:
     joint: Floats
     classification: Floats
 
-    def __add__(self, other: Statistics) -> Statistics:
-        return Statistics(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+    def map(self, function: Callable[..., Floats], *others: Statistics) -> Statistics:
+        """Apply a function to each array, and to those of others beside it."""
+        return Statistics(*(function(*(getattr(s, f.name) for s in (self, *others))) for f in fields(self)))
 
-    def take(self, index: Any) -> Statistics:
-        """Those of some of the networks."""
-        return Statistics(*(getattr(self, f.name)[index] for f in fields(self)))
+    def __add__(self, other: Statistics) -> Statistics:
+        return self.map(add, other)
 
 
 @dataclass(frozen=True)
@@ -111,16 +112,32 @@ class Network:
             np.ascontiguousarray(gaussian.for_kernel(self.mean, self.sigma2)),
         )
 
-    def take(self, index: Any) -> Self:
-        """Some of the networks, by a slice, a mask or an array of positions."""
-        return type(self)(
-            self.structure,
-            self.layout,
-            tuple(theta[index] for theta in self.log_factors),
-            self.log_table[index],
-            self.mean[index],
-            self.sigma2[index],
-        )
+    def class_marginal(self) -> Floats:
+        """p(c) of the first network (n_classes,)."""
+        return np.bincount(self.structure.class_of, weights=np.exp(self.log_weight[0])).astype(np.float64)
+
+    def component_prior(self) -> Floats:
+        """p(h) of the first network (n_components,), or p(h | c) (n_classes, n_components) if it depends on c."""
+        structure, weight = self.structure, np.exp(self.log_weight[0])
+        joint = np.zeros((structure.n_classes, structure.n_components))
+        joint[structure.class_of, structure.component_of] = weight
+        if any(f.name == "component | class" for f in structure.factors):
+            return np.asarray(joint / joint.sum(axis=1, keepdims=True))
+        return np.asarray(joint.sum(axis=0))
+
+    @property
+    def parameters(self) -> tuple[Floats, ...]:
+        """All arrays of parameters."""
+        return (*self.log_factors, self.log_table, self.mean, self.sigma2)
+
+    def with_parameters(self, parameters: Sequence[Floats]) -> Network:
+        """The same structure with other parameters."""
+        *log_factors, log_table, mean, sigma2 = parameters
+        return Network(self.structure, self.layout, tuple(log_factors), log_table, mean, sigma2)
+
+    def map(self, function: Callable[..., Floats], *others: Network) -> Network:
+        """Apply a function to each array of parameters, and to those of others beside it."""
+        return self.with_parameters([function(*p) for p in zip(self.parameters, *(o.parameters for o in others))])
 
 
 def n_parameters(structure: Structure, layout: Layout) -> int:

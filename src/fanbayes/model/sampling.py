@@ -49,4 +49,4 @@ def _values(column: Column, codes: NDArray[np.intp], rng: np.random.Generator) -
         levels = np.array([*column.levels, None], dtype=object)
         return levels[codes] if column.levels else np.full(len(codes), None, dtype=object)
     edges = np.array([column.low, *column.cuts, column.high])
-    return edges[codes] + rng.random(len(codes)) * (edges[codes + 1] - edges[codes])
+    return np.asarray(rng.uniform(edges[codes], edges[codes + 1]))

@@ -159,7 +159,11 @@ def finite_mixture(n_classes: int, n_components: int) -> Structure:
     component_of = np.tile(np.arange(n_components), n_classes)
     factors = (
         Factor("component", component_of, np.zeros(n_components, dtype=np.intp)),
-        Factor("class | component", component_of * n_classes + class_of, np.repeat(np.arange(n_components), n_classes)),
+        Factor(
+            "class | component",
+            component_of * n_classes + class_of,
+            np.repeat(np.arange(n_components), n_classes),
+        ),
     )
     return Structure(class_of, component_of, component_of, factors)
 

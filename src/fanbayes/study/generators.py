@@ -126,9 +126,7 @@ def balloons() -> Dataset:
 
 def tic_tac_toe() -> Dataset:
     """All 958 boards at the end of a game that x began; positive if x has won (Aha 1991)."""
-    names = [
-        f"{row}_{column}" for row in ("top", "middle", "bottom") for column in ("left", "middle", "right")
-    ]
+    names = [f"{row}_{column}" for row in ("top", "middle", "bottom") for column in ("left", "middle", "right")]
     boards = sorted(_finished(), reverse=True)
     wins = ["positive" if _won(board, "x") else "negative" for board in boards]
     return _table("tic-tac-toe", names, boards, wins)
@@ -153,9 +151,7 @@ def _won(board: str, player: str) -> bool:
 
 def parity(relevant: int = 5, irrelevant: int = 5) -> Dataset:
     """Whether the number of ones among the relevant bits is odd; all settings of all bits."""
-    return _bits(
-        f"parity{relevant}+{irrelevant}", relevant + irrelevant, lambda bits: bits[:, :relevant].sum(1) % 2
-    )
+    return _bits(f"parity{relevant}+{irrelevant}", relevant + irrelevant, lambda bits: bits[:, :relevant].sum(1) % 2)
 
 
 def at_least(m: int = 3, relevant: int = 7, irrelevant: int = 3) -> Dataset:

@@ -266,9 +266,7 @@ class _Roles:
         for name, uses in Counter(name for name in names if name not in self.ignore).items():
             if not name:
                 where = names.index(name) + 1
-                raise DatasetError(
-                    f"column {where} of {self.table} has no name: name it or ignore '' {hint}."
-                )
+                raise DatasetError(f"column {where} of {self.table} has no name: name it or ignore '' {hint}.")
             if uses > 1:
                 raise DatasetError(f"{self.table} has {uses} columns {name!r}: rename or ignore them {hint}.")
 
@@ -341,7 +339,7 @@ class _Growing:
         self.missing, self.table = missing, table
         self.late = False
         self.blocks: list[NDArray[Any]] = []
-        self.codes: defaultdict[str, int] = defaultdict(count(len(self.levels)).__next__)
+        self.codes: defaultdict[str, int] = defaultdict(count().__next__)
         self.codes.update(dict.fromkeys(missing, -1))
         self.codes.update({level: code for code, level in enumerate(self.levels)})
         self.known = frozenset(self.codes)
@@ -364,9 +362,7 @@ class _Growing:
             raise DatasetError(f"{where} is not a declared level of {self.name!r}; {near(text, self.levels)}")
 
     def _become_text(self, lines: Sequence[int], fields: Sequence[str]) -> None:
-        line, text = next(
-            (line, text) for line, text in zip(lines, fields) if _numbers([text], self.missing) is None
-        )
+        line, text = next((line, text) for line, text in zip(lines, fields) if _numbers([text], self.missing) is None)
         if self.kind == "continuous":
             raise DatasetError(
                 f"{self.table}, line {line}: {text!r} in the continuous column {self.name!r} is not a "
@@ -629,9 +625,7 @@ def _frame_column(series: nw.Series[Any], name: str, roles: _Roles) -> _Column:
         return _Column("discrete", reason, series if stays else _labels(series))
     where = f"column {name!r} of {roles.table}"
     if not dtype.is_numeric():
-        raise DatasetError(
-            f"{where} is stored as {dtype}: store it as numbers, or do not call it continuous."
-        )
+        raise DatasetError(f"{where} is stored as {dtype}: store it as numbers, or do not call it continuous.")
     values = series.cast(nw.Float64).to_numpy().astype(np.float64)
     if np.isinf(values).any():
         row = np.flatnonzero(np.isinf(values))[0] + 1

@@ -54,7 +54,7 @@ def log_prior(log_table: Floats, alpha: float) -> Floats:
 
 def log_likelihood(counts: Floats, log_table: Floats) -> Floats:
     """Return sum_ijk N_ijk log theta_ijk; "missing" adds nothing, its logarithm is 0."""
-    return np.einsum("...lk,...lk->...", counts, log_table)
+    return np.asarray(np.einsum("...lk,...lk->...", counts, log_table))
 
 
 def log_marginal(counts: Floats, layout: Layout, alpha: float) -> Floats:

@@ -1,0 +1,15 @@
+"""The native core (C++ in src/native): the fused E-step and the posterior, over arrays."""
+
+from fanbayes._native._core import (
+    Rows,
+    States,
+    backend,
+    backends,
+    exp,
+    expect,
+    log,
+    posterior,
+    use_backend,
+)
+
+__all__ = ["Rows", "States", "backend", "backends", "exp", "expect", "log", "posterior", "use_backend"]
