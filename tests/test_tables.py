@@ -305,7 +305,7 @@ ARFF = """\
 
 @attribute outlook {sunny, 'partly cloudy', "it's \\"wet\\"", never}
 @attribute 'wind speed' REAL
-@attribute code{1,2}
+@attribute code{1,2,1}
 @attribute remark string
 @attribute day date "yyyy-MM-dd"
 @attribute play {yes, no}
@@ -410,7 +410,7 @@ def test_parquet(stored, library):
 def test_parquet_refusals(stored, write, monkeypatch):
     assert "infinite in row 2" in refusal(stored, target="label")
     assert "'k'" in refusal(stored, ignore=["wild"], continuous=["k"])
-    assert "as Parquet" in refusal(write(b"PAR1 nonsense", "bad.parquet")).replace("\n", " ")
+    assert "as Parquet" in refusal(write(b"PAR1 nonsense", "bad.parquet"))
 
     def absent(*args: object, **options: object) -> None:
         raise ImportError("no pyarrow")

@@ -100,10 +100,6 @@ def _sort(x: Floats, labels: Integers, n_classes: int, weight: Floats | None) ->
     """Bring the rows in order, divide them into segments and tabulate their class counts."""
     keep = ~np.isnan(x) & (labels >= 0)
     if weight is not None:
-        # Multiples of a unit so large that every sum is exact, in any order of the rows: ties stay ties. Whole
-        # numbers are multiples already.
-        unit = np.spacing(2 * weight.sum())
-        weight = np.rint(weight / unit) * unit
         keep &= weight > 0
     order = np.flatnonzero(keep)
     order = order[np.argsort(x[order])]
@@ -130,7 +126,11 @@ def _segments(x: Floats, labels: Integers) -> Integers:
 
 
 def _counts_below(rows: _Rows, segments: Integers) -> Floats:
-    """Count the cases (m, n_classes) in all rows below some segments (m,)."""
+    """Count the cases (m, n_classes) in all rows below some segments (m,).
+
+    The sums are taken row by row, so that a class absent between two segments has exactly the same count below
+    both, also with fractional weights.
+    """
     known = np.searchsorted(rows.grid, segments, side="right") - 1
     counts = rows.grid_counts[known]
     if rows.window > 1:

@@ -34,8 +34,8 @@ from fanbayes.estimators.validation import (
     require_real,
 )
 from fanbayes.learning.em import Problem
-from fanbayes.learning.expectation import posterior, workers
-from fanbayes.learning.selection import Search, Selection, select
+from fanbayes.learning.expectation import Workers, posterior, workers
+from fanbayes.learning.selection import Fit, Search, Selection, select
 from fanbayes.model.network import Network, Prior
 from fanbayes.model.sampling import draw
 from fanbayes.model.tables import feature_parameters
@@ -89,6 +89,20 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        classes, schema, table = self._read(X, y, sample_weight)
+        search = self._search(len(classes), table.n_rows)
+        with (
+            workers(effective_n_jobs(self.n_jobs)) as crew,
+            progress(bool(self.verbose), search.criteria[0], len(search.sizes)) as report,
+        ):
+            selection = select(self._problem(table, crew), search, len(classes), report)
+        best = selection.best(search.criteria[0])
+        self._set_learnt(classes, schema, selection, best)
+        self._warn_of(selection.fits[best], search)
+        return self
+
+    def _read(self, X: Any, y: Any, sample_weight: Any) -> tuple[NDArray[Any], Schema, EncodedTable]:
+        """Classes, schema and encoded rows of what `fit` was given."""
         self._check_parameters()
         rows = read_rows(self, X, reset=True)
         y = read_labels(y, len(rows))
@@ -107,24 +121,16 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if schema.constant:
             names = ", ".join(map(repr, schema.constant))
             warnings.warn(
-                f"columns with fewer than two distinct values tell nothing and are left out: {names}",
-                stacklevel=2,
+                f"columns with fewer than two distinct values tell nothing and are left out: {names}", stacklevel=4
             )
-        search = self._search(len(classes), len(rows))
-        sizes = list(search.sizes)
-        prior = Prior(float(self.alpha), self.variance, float(self.variance_floor))
-        with (
-            workers(effective_n_jobs(self.n_jobs)) as crew,
-            progress(bool(self.verbose), search.criterion, len(sizes)) as report,
-        ):
-            problem = Problem(table, prior, self.algorithm == "cem", crew)
-            selection = select(problem, search, len(classes), report)
-        self._set_learnt(classes, schema, selection)
-        self._warn_of(selection, sizes)
-        return self
+        return classes, schema, table
 
-    def _set_learnt(self, classes: NDArray[Any], schema: Schema, selection: Selection) -> None:
-        fit = selection.fit
+    def _problem(self, table: EncodedTable, crew: Workers) -> Problem:
+        prior = Prior(float(self.alpha), self.variance, float(self.variance_floor))
+        return Problem(table, prior, self.algorithm == "cem", crew)
+
+    def _set_learnt(self, classes: NDArray[Any], schema: Schema, selection: Selection, best: int) -> None:
+        fit = selection.fits[best]
         self.classes_ = classes
         self.schema_ = schema
         self.network_: Network = fit.network
@@ -151,19 +157,18 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         names = ("n_components", "origin", "objective", "n_iter", "status")
         self.starts_ = to_user_table({name: [getattr(s, name) for s in starts] for name in names}, schema.frame)
 
-    def _warn_of(self, selection: Selection, sizes: list[int]) -> None:
-        fit = selection.fit
+    def _warn_of(self, fit: Fit, search: Search) -> None:
         if not fit.converged:
             warnings.warn(
                 f"{fit.n_components} components did not converge in {fit.n_iter} passes; increase max_iter or tol",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
-        if len(sizes) > 1 and fit.n_components == sizes[-1] == getattr(self, "max_components", None):
+        if search.is_capped and fit.n_components == search.sizes[-1]:
             warnings.warn(
                 f"the best number of components, {fit.n_components}, is the largest allowed; increase max_components",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
     def _check_parameters(self) -> None:

@@ -98,7 +98,7 @@ class NBClassifier(NetworkClassifier):
         self.verbose = verbose
 
     def _search(self, n_classes: int, n_rows: int) -> Search:
-        return Search(lambda _: naive_bayes(n_classes), [1], "bic", 1, 1, self.max_iter, self.tol, 0)
+        return Search(lambda _: naive_bayes(n_classes), [1], ("bic",), 1, 1, self.max_iter, self.tol, 0)
 
 
 class _HiddenClassifier(NetworkClassifier):
@@ -134,19 +134,20 @@ class _HiddenClassifier(NetworkClassifier):
     def _search(self, n_classes: int, n_rows: int) -> Search:
         if self.n_components == "auto":
             most = self._most_components(n_classes) if self.max_components is None else self.max_components
-            sizes: Sequence[int] = range(1, max(1, min(most, n_rows)) + 1)
+            sizes: Sequence[int] = range(1, min(most, n_rows) + 1)
         else:
-            sizes = [int(self.n_components)]
+            most, sizes = 0, [int(self.n_components)]
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         return Search(
             partial(self._structure, n_classes),
             sizes,
-            self.criterion,
+            (self.criterion,),
             self.patience,
             self.n_init,
             self.max_iter,
             self.tol,
             seed,
+            is_capped=len(sizes) == most > 1,
         )
 
 

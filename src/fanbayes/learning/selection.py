@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -63,42 +63,50 @@ class Search:
     """How to search: starts, stopping, and how the number of components is chosen."""
 
     structure_of: Callable[[int], Structure]
-    sizes: Iterable[int]
-    criterion: Criterion
+    sizes: Sequence[int]
+    criteria: tuple[Criterion, ...]
     patience: int
     n_init: int
     max_iter: int
     tol: float
     seed: int
+    is_capped: bool = False  # whether larger sizes than the last could have been tried
 
 
 @dataclass(frozen=True)
 class Selection:
-    """All candidates, and the position of the best."""
+    """All candidates, in the order in which they were tried."""
 
     fits: tuple[Fit, ...]
-    best: int
 
-    @property
-    def fit(self) -> Fit:
-        """The best of the candidates."""
-        return self.fits[self.best]
+    def best(self, criterion: Criterion) -> int:
+        """Position of the candidate with the highest score, the smallest of them if there are several."""
+        return int(np.argmax([getattr(f.scores, criterion) for f in self.fits]))
 
 
 def select(problem: Problem, search: Search, n_classes: int, report: Callable[[Fit], None]) -> Selection:
-    """Fit one size after the other; stop after `patience` sizes without a better score."""
+    """Fit one size after the other; stop when no criterion has found better for `patience` sizes."""
     nb = labelled_naive_bayes(problem.table, n_classes, problem.prior, problem.crew)
     fits: list[Fit] = []
-    best = 0
     for size in search.sizes:
         previous = fits[-1].network if fits and fits[-1].n_components == size - 1 else None
         fits.append(fit_size(problem, search, size, nb, previous))
         report(fits[-1])
-        if getattr(fits[-1].scores, search.criterion) > getattr(fits[best].scores, search.criterion):
-            best = len(fits) - 1
-        if len(fits) - 1 - best >= search.patience:
+        latest_best = max(Selection(tuple(fits)).best(criterion) for criterion in search.criteria)
+        if len(fits) - 1 - latest_best >= search.patience:
             break
-    return Selection(tuple(fits), best)
+    return Selection(tuple(fits))
+
+
+def continue_with_cem(problem: Problem, search: Search, selection: Selection) -> Selection:
+    """Candidates after CEM, begun at each candidate's own estimate."""
+    hard = replace(problem, hard=True)
+    fits = []
+    for fit in selection.fits:
+        began = time.perf_counter()
+        climb = advance(hard, begin(hard, fit.network), search.max_iter, search.tol)
+        fits.append(_finished(hard, search, fit.n_components, climb, fit.starts, began))
+    return Selection(tuple(fits))
 
 
 def fit_size(problem: Problem, search: Search, size: int, nb: Network, previous: Network | None) -> Fit:
@@ -137,7 +145,13 @@ def fit_size(problem: Problem, search: Search, size: int, nb: Network, previous:
     if not np.isfinite(climb.objective[0]):
         raise FloatingPointError(f"every start of {size} components degenerated")
     fates[places[0]] = Start(size, origins[places[0]], float(climb.objective[0]), climb.n_iter, "best")
+    return _finished(problem, search, size, climb, tuple(f for f in fates if f is not None), began)
 
+
+def _finished(
+    problem: Problem, search: Search, size: int, climb: Climb, starts: tuple[Start, ...], began: float
+) -> Fit:
+    """Score the network at the end of a climb."""
     # Scores are of the estimate itself: the expected statistics at it, also where CEM found it.
     statistics = expect(problem.table, climb.network, False, problem.crew) if problem.hard else climb.statistics
     n = problem.table.total_weight
@@ -147,7 +161,7 @@ def fit_size(problem: Problem, search: Search, size: int, nb: Network, previous:
         scores=score(climb.network, statistics, problem.prior, n),
         trace=climb.traces[0],
         converged=has_converged(climb, search.tol * n),
-        starts=tuple(f for f in fates if f is not None),
+        starts=starts,
         seconds=time.perf_counter() - began,
     )
 

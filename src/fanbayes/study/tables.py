@@ -559,7 +559,8 @@ def _arff_attribute(line: str, where: str) -> _Header:
     if type_.startswith("{"):
         if "}" not in type_:
             raise DatasetError(f"{where}: the levels of {name!r} do not end with a brace on the same line.")
-        return _Header(name, "discrete", tuple(_arff_fields(type_[1 : type_.rindex("}")], where)))
+        levels = _arff_fields(type_[1 : type_.rindex("}")], where)
+        return _Header(name, "discrete", tuple(dict.fromkeys(levels)))
     type_ = type_.split()[0].lower()
     if type_ == "relational":
         raise DatasetError(f"{where}: {name!r} is a table of its own, which a classifier cannot use.")
@@ -605,7 +606,8 @@ def _read_parquet(path: Path) -> nw.DataFrame[Any]:
         except ImportError:
             continue
         except Exception as error:  # each library has errors of its own
-            raise DatasetError(f"cannot read {path} as Parquet: {error}.") from None
+            reason = " ".join(str(error).split()).rstrip(".")
+            raise DatasetError(f"cannot read {path} as Parquet: {reason}.") from None
     raise DatasetError(f"reading Parquet needs polars, or pandas with pyarrow: {_INSTALL}.")
 
 
