@@ -1,4 +1,5 @@
 // The Python face of the kernels: checks shapes, owns memory, releases the GIL.
+#include "columns.hpp"
 #include "kernel.hpp"
 
 #include <nanobind/nanobind.h>
@@ -84,6 +85,106 @@ class Buffer {
     }
     double* data() const { return data_.get(); }
 };
+
+// ---------------------------------------------------------------- raw columns
+
+using Raw = nb::ndarray<nb::ro, nb::ndim<1>, nb::device::cpu>;
+template <typename T>
+using Target = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+struct RawColumns {
+    std::vector<Raw> arrays;
+    std::vector<Column> views;
+    int64_t n_rows = 0;
+
+    explicit RawColumns(std::vector<Raw> arrays_) : arrays(std::move(arrays_)) {
+        for (const Raw& a : arrays) {
+            require(a.shape(0) == arrays[0].shape(0), "all columns need the same number of rows");
+            n_rows = int64_t(a.shape(0));
+            Type type = Type::float64;
+            if (a.dtype() == nb::dtype<float>()) type = Type::float32;
+            else if (a.dtype() == nb::dtype<int64_t>()) type = Type::int64;
+            else if (a.dtype() == nb::dtype<int32_t>()) type = Type::int32;
+            else if (a.dtype() == nb::dtype<uint8_t>()) type = Type::uint8;
+            else require(a.dtype() == nb::dtype<double>(), "a column is float64, float32, int64, int32 or uint8");
+            views.push_back({a.data(), a.stride(0), type});
+        }
+    }
+
+    template <typename T>
+    columns::Block<T> block(const Target<T>& out, const std::vector<int64_t>& place) const {
+        require(int64_t(out.shape(0)) == n_rows && place.size() == views.size(), "out: (rows, ...), a place a column");
+        for (int64_t p : place) require(0 <= p && p < int64_t(out.shape(1)), "a place lies outside of out");
+        return {out.data(), int64_t(out.shape(1)), place};
+    }
+
+    // (missing, infinite, integral, low, high) of each column
+    nb::list summarise() const {
+        std::vector<Summary> found;
+        {
+            nb::gil_scoped_release release;
+            found = columns::summarise(views, n_rows);
+        }
+        nb::list out;
+        for (const Summary& s : found) out.append(nb::make_tuple(s.missing, s.infinite, s.integral, s.low, s.high));
+        return out;
+    }
+
+    // (mean, deviation) of each column
+    nb::list centre(const std::vector<int>& exponent, std::optional<In<double, 1>> weight) const {
+        require(exponent.size() == views.size(), "an exponent a column");
+        require(!weight || int64_t(weight->shape(0)) == n_rows, "a weight a row");
+        std::vector<Centre> found;
+        {
+            nb::gil_scoped_release release;
+            found = columns::centre(views, n_rows, exponent, weight ? weight->data() : nullptr);
+        }
+        nb::list out;
+        for (const Centre& c : found) out.append(nb::make_tuple(c.mean, c.deviation));
+        return out;
+    }
+
+    void standardise(const std::vector<int>& exponent, const std::vector<double>& mean,
+                     const std::vector<double>& deviation, const std::vector<int64_t>& place, Target<double> out) const {
+        const size_t n = views.size();
+        require(exponent.size() == n && mean.size() == n && deviation.size() == n, "parameters for every column");
+        std::vector<Centre> centre;
+        for (size_t c = 0; c < n; ++c) centre.push_back({mean[c], deviation[c]});
+        const columns::Block<double> to = block(out, place);
+        nb::gil_scoped_release release;
+        columns::standardise(views, n_rows, exponent, centre, to);
+    }
+
+    template <typename Code>
+    void look_up(const std::vector<int64_t>& low, const std::vector<In<uint16_t, 1>>& table,
+                 const std::vector<int64_t>& place, Target<Code> out) const {
+        require(low.size() == views.size() && table.size() == views.size(), "a table for every column");
+        std::vector<std::vector<uint16_t>> tables;
+        for (const In<uint16_t, 1>& t : table) {
+            require(t.shape(0) > 0, "a table cannot be empty");
+            tables.emplace_back(t.data(), t.data() + t.shape(0));
+        }
+        const columns::Block<Code> to = block(out, place);
+        nb::gil_scoped_release release;
+        columns::look_up(views, n_rows, low, tables, to);
+    }
+
+    // For each column the integers among low, low + 1, ..., low + span - 1 that occur
+    std::vector<std::vector<int64_t>> distinct(const std::vector<int64_t>& low, const std::vector<int64_t>& span) const {
+        require(low.size() == views.size() && span.size() == views.size(), "a range for every column");
+        std::vector<std::vector<int64_t>> out;
+        nb::gil_scoped_release release;
+        for (const std::vector<uint8_t>& present : columns::presence(views, n_rows, low, span)) {
+            std::vector<int64_t> found;
+            for (size_t k = 0; k < present.size(); ++k)
+                if (present[k]) found.push_back(low[out.size()] + int64_t(k));
+            out.push_back(std::move(found));
+        }
+        return out;
+    }
+};
+
+// ---------------------------------------------------------------- encoded rows and states
 
 struct Rows {
     In<uint8_t, 2> narrow;
@@ -314,6 +415,15 @@ Out map(In<double, 1> x, void (*function)(const double*, double*, int64_t)) {
 
 NB_MODULE(_core, m) {
     m.doc() = "Native core: the fused E-step and the posterior, over arrays.";
+    nb::class_<RawColumns>(m, "RawColumns")
+        .def(nb::init<std::vector<Raw>>(), nb::arg("columns"))
+        .def("summarise", &RawColumns::summarise)
+        .def("centre", &RawColumns::centre, nb::arg("exponent"), nb::arg("weight").none())
+        .def("standardise", &RawColumns::standardise, nb::arg("exponent"), nb::arg("mean"), nb::arg("deviation"),
+             nb::arg("place"), nb::arg("out"))
+        .def("look_up", &RawColumns::look_up<uint8_t>, nb::arg("low"), nb::arg("table"), nb::arg("place"), nb::arg("out"))
+        .def("look_up", &RawColumns::look_up<uint16_t>, nb::arg("low"), nb::arg("table"), nb::arg("place"), nb::arg("out"))
+        .def("distinct", &RawColumns::distinct, nb::arg("low"), nb::arg("span"));
     nb::class_<Rows>(m, "Rows")
         .def(nb::init<In<uint8_t, 2>, In<uint16_t, 2>, In<double, 2>, In<int64_t, 1>, std::optional<In<int32_t, 1>>,
                       std::optional<In<double, 1>>>(),

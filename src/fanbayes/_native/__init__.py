@@ -1,6 +1,7 @@
 """The native core (C++ in src/native): the fused E-step and the posterior, over arrays."""
 
 from fanbayes._native._core import (
+    RawColumns,
     Rows,
     States,
     backend,
@@ -12,4 +13,4 @@ from fanbayes._native._core import (
     use_backend,
 )
 
-__all__ = ["Rows", "States", "backend", "backends", "exp", "expect", "log", "posterior", "use_backend"]
+__all__ = ["RawColumns", "Rows", "States", "backend", "backends", "exp", "expect", "log", "posterior", "use_backend"]

@@ -1,12 +1,44 @@
 """Types of the native core (src/native/module.cpp)."""
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+
+class RawColumns:
+    """Columns of numbers, one-dimensional arrays of any stride, that are read in blocks of rows together."""
+
+    def __init__(self, columns: Sequence[NDArray[Any]]) -> None: ...
+    def summarise(self) -> list[tuple[int, bool, bool, float, float]]:
+        """Return (n_missing, has_infinity, is_integral, low, high) of each column."""
+
+    def centre(self, exponent: Sequence[int], weight: Floats | None) -> list[tuple[float, float]]:
+        """Return (mean, standard deviation) of x * 2**-exponent for each column."""
+
+    def standardise(
+        self,
+        exponent: Sequence[int],
+        mean: Sequence[float],
+        deviation: Sequence[float],
+        place: Sequence[int],
+        out: Floats,
+    ) -> None:
+        """Fill columns `place` of `out` with (x * 2**-exponent - mean) / deviation."""
+
+    def look_up(
+        self,
+        low: Sequence[int],
+        table: Sequence[NDArray[np.uint16]],
+        place: Sequence[int],
+        out: NDArray[np.uint8] | NDArray[np.uint16],
+    ) -> None:
+        """Fill columns `place` of `out` with table[x - low], the table's last entry where there is none."""
+
+    def distinct(self, low: Sequence[int], span: Sequence[int]) -> list[list[int]]:
+        """Return the integers from `low` to `low + span - 1` that occur, for each column."""
 
 class Rows:
     """An encoded table; checks on construction that every code lies within its column."""

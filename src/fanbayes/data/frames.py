@@ -32,8 +32,14 @@ def to_user_rows(columns: Sequence[Any], schema: Schema) -> Any:
         return np.column_stack([np.asarray(c, dtype=object if symbolic else np.float64) for c in columns])
     data = {c.name: _as_it_came(c, values) for c, values in zip(schema.columns, columns)}
     frame = nw.from_dict(data, backend=_backend(schema.frame))
-    casts = [nw.col(c.name).cast(nw.Categorical) for c in schema.columns if c.dtype.startswith(("Categorical", "Enum"))]
-    return frame.with_columns(*casts).to_native()
+    categories = [c for c in schema.columns if c.kind == "discrete" and c.dtype.startswith(("Categorical", "Enum"))]
+    return frame.with_columns(*(nw.col(c.name).cast(_category_type(c)) for c in categories)).to_native()
+
+
+def _category_type(column: Column) -> Any:
+    levels = [level for level in column.levels if isinstance(level, str)]
+    is_enum = column.dtype.startswith("Enum") and len(levels) == column.n_levels
+    return nw.Enum(levels) if is_enum else nw.Categorical
 
 
 def _backend(frame: str) -> Any:

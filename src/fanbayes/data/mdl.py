@@ -101,8 +101,7 @@ def _sort(x: Floats, labels: Integers, n_classes: int, weight: Floats | None) ->
     keep = ~np.isnan(x) & (labels >= 0)
     if weight is not None:
         keep &= weight > 0
-    order = np.flatnonzero(keep)
-    order = order[np.argsort(x[order])]
+    order = np.argsort(np.where(keep, x, np.nan))[: np.count_nonzero(keep)]  # NaN comes last
     x, labels = x[order], labels[order]
     weight = None if weight is None else weight[order]
     first = _segments(x, labels)

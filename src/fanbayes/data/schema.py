@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fanbayes.data.sources import Level, Source
+from fanbayes.data.sources import Level, Source, infinite
 
 Kind = Literal["discrete", "continuous", "binned"]
 
@@ -99,7 +99,7 @@ def continuous_column(name: str, dtype: str, x: NDArray[np.float64], weight: NDA
         return column
     low, high = float(x.min()), float(x.max())
     if not (math.isfinite(low) and math.isfinite(high)):
-        raise ValueError(f"column {name!r} contains infinity; replace it by a finite or a missing value")
+        raise ValueError(infinite(name))
     column = replace(column, low=low, high=high)
     if low == high:
         return replace(column, centre=low)
@@ -172,6 +172,16 @@ def check_content(column: Column, source: Source) -> None:
         raise ValueError(
             f"column {column.name!r} held categories such as {column.levels[0]!r} in training and holds "
             "numbers now; convert it to the same categories"
+        )
+    elif (
+        source.content == "symbols"
+        and column.levels
+        and not any(isinstance(level, str) for level in column.levels)
+        and any(isinstance(value, str) for value in source.distinct())
+    ):
+        raise ValueError(
+            f"column {column.name!r} held values such as {column.levels[0]!r} in training and holds strings now; "
+            "convert it to the same categories"
         )
 
 

@@ -21,6 +21,8 @@ Mask = NDArray[np.bool_]
 # Integers within this span are looked up in a table rather than searched for.
 _LOOKUP_SPAN = 1 << 20
 
+_REMEDY = "turn it into numbers, strings or categories, or drop it"
+
 
 class Source(Protocol):
     """One raw column.
@@ -66,6 +68,8 @@ def is_missing(value: object) -> bool:
         return bool(value != value)
     except TypeError:  # pandas.NA: its truth is not defined
         return True
+    except ValueError:  # an array
+        return False
 
 
 @dataclass(frozen=True)
@@ -104,9 +108,14 @@ class NumericColumn:
             low, high = int(values.min()), int(values.max())
             if high - low < _LOOKUP_SPAN:
                 present = np.zeros(high - low + 1, dtype=bool)
-                present[(values - values.dtype.type(low)).astype(np.intp)] = True
+                offset = values - values.dtype.type(low)
+                if values.dtype.kind == "i":  # what wraps around is right as an unsigned number
+                    offset = offset.view(f"u{offset.dtype.itemsize}")
+                present[offset.astype(np.intp)] = True
                 return [low + int(k) for k in np.flatnonzero(present)]
             return [int(v) for v in np.unique(values)]
+        if np.isinf(values).any():
+            raise ValueError(infinite(self.name))
         return [float(v) for v in np.unique(values)]
 
     def codes(self, levels: Sequence[Level]) -> NDArray[np.integer[Any]]:
@@ -123,7 +132,8 @@ class NumericColumn:
             inside = (values >= low) & (values <= high)  # False for NaN
             if values.dtype.kind == "f":
                 inside &= values == np.floor(values)
-            at = np.where(inside, values, high + 1).astype(np.int64) - low
+            at = np.where(inside, values, 0).astype(np.int64) - low
+            at[~inside] = high + 1 - low
             return np.asarray(table[at])
         order = np.argsort(keys)
         at = np.minimum(np.searchsorted(keys[order], values), n - 1)
@@ -255,16 +265,26 @@ def array_source(values: NDArray[Any], name: str) -> Source:
     if not observed:
         return NumericColumn(name, np.full(len(values), np.nan), "object")
     types = {type(v) for v in observed}
-    if all(issubclass(t, (str, bool, np.bool_)) for t in types) and len(types) == 1:
-        return ObjectColumn(name, values, "object")
+    if all(issubclass(t, str) for t in types):
+        return ObjectColumn(name, _plain(values, str), "object")
+    if all(issubclass(t, (bool, np.bool_)) for t in types):
+        return ObjectColumn(name, _plain(values, bool), "object")
     if any(issubclass(t, str) for t in types):
         found = " and ".join(sorted(t.__name__ for t in types))
         raise ValueError(
             f"column {name!r} mixes {found} values; make all of them strings to have categories, or all of them numbers"
         )
-    # Whatever is left must be a number: NumPy's own TypeError says what is not.
-    numbers = [np.nan if is_missing(v) else v for v in values.tolist()]
+    # Whatever is left must be a number: Python's own TypeError says what is not.
+    try:
+        numbers = [np.nan if is_missing(v) else float(v) for v in values.tolist()]
+    except TypeError as error:
+        raise TypeError(f"column {name!r}: {error}; {_REMEDY}") from error
     return NumericColumn(name, np.array(numbers, dtype=np.float64), "object")
+
+
+def _plain(values: NDArray[Any], kind: type) -> NDArray[Any]:
+    """Values of Python's own type, None where missing, so that NumPy's and Python's are the same category."""
+    return np.fromiter((None if is_missing(v) else kind(v) for v in values.tolist()), object, len(values))
 
 
 def frame_sources(frame: nw.DataFrame[Any]) -> Iterator[Source]:
@@ -286,15 +306,18 @@ def series_source(series: nw.Series[Any], name: str) -> Source:
         if series.implementation.is_pandas_like():
             native = series.to_native().cat
             return CategoryColumn(name, native.codes.to_numpy(), str(dtype), native.categories.tolist())
-        declared = dtype.categories if isinstance(dtype, nw.Enum) else series.cat.get_categories().to_list()
-        content: Content = "nothing" if series.null_count() == len(series) else "symbols"
-        return SeriesColumn(name, series.cast(nw.String), str(dtype), content, declared)
+        # Only the type of an Enum declares its categories; those of a Categorical are the ones seen.
+        if isinstance(dtype, nw.Enum):
+            content: Content = "nothing" if series.null_count() == len(series) else "symbols"
+            return SeriesColumn(name, series.cast(nw.String), str(dtype), content, dtype.categories)
+        if series.null_count() < len(series):
+            return SeriesColumn(name, series.cast(nw.String), str(dtype), "symbols")
     if series.null_count() == len(series):
         return NumericColumn(name, np.full(len(series), np.nan), str(dtype))
     if dtype == nw.String:
         return SeriesColumn(name, series, str(dtype), "symbols")
     if dtype == nw.Object:
-        return array_source(np.asarray([*series.to_list(), None], dtype=object)[:-1], name)
+        return array_source(np.fromiter(series.to_list(), object, len(series)), name)
     raise TypeError(_unsupported(name, str(dtype)))
 
 
@@ -310,8 +333,10 @@ def _numeric_values(series: nw.Series[Any]) -> NDArray[Any]:
     return np.array([np.nan if is_missing(v) else v for v in floats.tolist()], dtype=np.float64)
 
 
+def infinite(name: str) -> str:
+    """What to say of a column with an infinite value."""
+    return f"column {name!r} contains infinity; replace it by a finite or a missing value"
+
+
 def _unsupported(name: str, dtype: str) -> str:
-    return (
-        f"column {name!r} has type {dtype}, which is neither a number nor a category; turn it into "
-        "numbers, strings or categories, or drop it"
-    )
+    return f"column {name!r} has type {dtype}, which is neither a number nor a category; {_REMEDY}"

@@ -19,7 +19,7 @@ from fanbayes.data.schema import (
     discrete_column,
     is_wide,
 )
-from fanbayes.data.sources import Source
+from fanbayes.data.sources import Source, infinite
 
 Floats = NDArray[np.float64]
 
@@ -231,7 +231,7 @@ def binned_codes(x: Floats, column: Column) -> NDArray[np.intp]:
 def _finite(source: Source) -> Floats:
     x = source.numbers()
     if np.isinf(x).any():
-        raise ValueError(f"column {source.name!r} contains infinity; replace it by a finite or a missing value")
+        raise ValueError(infinite(source.name))
     return x
 
 

@@ -131,6 +131,8 @@ def encode_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int32]]:
     known = y[labelled]
     if known.dtype.kind == "O" and len({type(v) for v in known.tolist()} - {int, float}) > 1:
         raise ValueError("y mixes labels of different types, such as strings and numbers; make them all of one type")
+    if known.dtype.kind == "O" and not isinstance(known[0], str):
+        known = np.array(known.tolist())  # numbers that stood beside None
     check_classification_targets(known)
     classes, codes = np.unique(known, return_inverse=True)
     labels = np.full(len(y), -1, dtype=np.int32)

@@ -103,11 +103,12 @@ def advance(
 ) -> Climb:
     """Climb until `n_passes` more passes are done or no network gains more than `tol` per case in a step."""
     least_gain = tol * problem.table.total_weight
-    cycle = _accelerated_cycle if problem.accelerate and problem.is_monotone and not problem.hard else _plain_step
+    accelerate = problem.accelerate and problem.is_monotone and not problem.hard
     best = climb
     goal = climb.n_iter + n_passes
     while climb.n_iter < goal and not has_converged(climb, least_gain):
-        climb = cycle(problem, climb)
+        leap = accelerate and goal - climb.n_iter > 1  # it takes two passes
+        climb = _accelerated_cycle(problem, climb) if leap else _plain_step(problem, climb)
         if not problem.is_monotone:
             best = climb.where(climb.objective > best.objective, best)
         if report is not None:

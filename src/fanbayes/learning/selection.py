@@ -137,11 +137,11 @@ def fit_size(problem: Problem, search: Search, size: int, nb: Network, previous:
 
     drop_degenerate()
     while len(places) > 1:
-        climb = advance(problem, climb, ROUND, search.tol)
+        climb = advance(problem, climb, min(ROUND, search.max_iter - climb.n_iter), search.tol)
         drop_degenerate()
         rank = np.argsort(np.argsort(-climb.objective, kind="stable"), kind="stable")
         retire(rank < (len(places) + 1) // 2, "stopped")
-    climb = advance(problem, climb, max(search.max_iter - climb.n_iter, 0), search.tol)
+    climb = advance(problem, climb, search.max_iter - climb.n_iter, search.tol)
     if not np.isfinite(climb.objective[0]):
         raise FloatingPointError(f"every start of {size} components degenerated")
     fates[places[0]] = Start(size, origins[places[0]], float(climb.objective[0]), climb.n_iter, "best")

@@ -6,10 +6,10 @@ every column. Arrays have any leading axes: shape (..., n_columns, n_cells).
 Prior of the variance "map": normal-inverse-gamma, mu | sigma2 ~ N(0, sigma2 / KAPPA), sigma2 ~ IG(A, B).
 
 - KAPPA = 0.01: a hundredth of an observation at the column's mean; it decides only cells that are empty.
-- A = 1.5: a prior worth three observations of the variance, the least that gives it a finite mean,
-  2 B, with a finite density everywhere.
-- B = 0.5: that mean is the column's own variance, so that a cell of few rows is pulled towards "no
-  narrower than the column" and no cell can shrink around a single value.
+- A = 1.5: a prior worth three observations of the variance, the least for which it has a finite mean.
+- B = 1, in units of the column's variance: an empty cell gets a third of it, a cell of few rows cannot shrink
+  around a single value. Half of it, and less, cost log loss on 15 small UCI sets (5-fold, naive Bayes and FAN);
+  twice as much gained log loss but cost accuracy.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Variance = Literal["map", "paper"]
 
 KAPPA = 0.01
 A = 1.5
-B = 0.5
+B = 1.0
 LOG_2PI = math.log(2.0 * math.pi)
 
 # Equation (7) is undefined up to 3 observations and explodes just above.

@@ -1,0 +1,93 @@
+"""What a feature tells about the class, under the model.
+
+    I(C; X_i | x) = sum_c ∫ p(c, x_i | x) log [ p(c, x_i | x) / (p(c | x) p(x_i | x)) ] dx_i
+
+x is what has been observed of a row, X_i a feature that has not. Features are independent given the state s,
+so the row enters by p(s | x) alone: p(c, x_i | x) = sum_{s of c} p(s | x) p(x_i | s). With x empty it is the
+mutual information of feature and class.
+
+The sum over the levels of a discrete feature is exact. The integral over a continuous one is cut off 8 standard
+deviations from every cell's mean, where less than 1e-14 is left, and is taken by Gauss-Legendre rules of 8 points on
+steps no longer than the least standard deviation of the cells that reach there. Its error was below 1e-9 nats in
+all cases tried against adaptive quadrature.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import xlogy
+
+from fanbayes.data.schema import Schema
+from fanbayes.model.families import gaussian
+from fanbayes.model.network import Network
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
+_REACH = 8.0  # standard deviations
+_NUMBERS_AT_ONCE = 1 << 21
+
+
+def feature_information(network: Network, schema: Schema) -> Floats:
+    """Mutual information of each column with the class (n_columns,), in nats; 0 for one without parameters."""
+    prior = np.exp(network.log_weight[0])[None, :]
+    return information_gain(network, schema, prior, np.ones((1, len(schema.columns)), dtype=bool))[0]
+
+
+def information_gain(network: Network, schema: Schema, states: Floats, wanted: Mask) -> Floats:
+    """I(C; X_i | x) of rows with what they lack: how much the class is expected to become surer, in nats.
+
+    Parameters
+    ----------
+    network : Network of one
+    schema : Schema of its columns
+    states : p(s | x) (n_rows, n_states)
+    wanted : (n_rows, n_columns), where it is asked for
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_columns), NaN where not wanted
+    """
+    gain = np.where(wanted, 0.0, np.nan)
+    cells = network.structure.cell_of
+    for k, j in enumerate(schema.discrete):
+        first = int(network.layout.first_level[k])
+        p = np.exp(network.log_table[0, first : first + schema[j].n_levels, cells])  # (states, levels)
+        _fill(gain[:, j], network, states, p, np.ones(p.shape[1]))
+    for k, j in enumerate(schema.continuous):
+        x, weight = _quadrature(network.mean[0, k], np.sqrt(network.sigma2[0, k]))
+        mean, half_precision, log_norm = gaussian.for_kernel(network.mean[0, [k]], network.sigma2[0, [k]])[:, 0]
+        density = np.exp(log_norm[:, None] - half_precision[:, None] * (x - mean[:, None]) ** 2)
+        _fill(gain[:, j], network, states, density[cells], weight)
+    return gain
+
+
+def _fill(gain: Floats, network: Network, states: Floats, p: Floats, weight: Floats) -> None:
+    """Set the wanted entries of a column (n_rows,), given p(x_i | s) (n_states, n_points) and the points' weights."""
+    class_of = network.structure.class_of
+    edges = np.searchsorted(class_of, np.arange(network.structure.n_classes + 1))
+    rows = np.flatnonzero(~np.isnan(gain))
+    step = max(1, _NUMBERS_AT_ONCE // (len(edges) * p.shape[1]))
+    for block in np.split(rows, range(step, len(rows), step)):
+        q = states[block]
+        joint = np.stack([q[:, a:b] @ p[a:b] for a, b in pairwise(edges)])  # (classes, rows, points)
+        class_prior = np.add.reduceat(q, edges[:-1], axis=1).T[:, :, None]
+        terms = xlogy(joint, joint) - xlogy(joint, class_prior) - xlogy(joint, joint.sum(axis=0))
+        gain[block] = np.maximum(terms.sum(axis=0) @ weight, 0.0)
+
+
+def _quadrature(mean: Floats, sigma: Floats) -> tuple[Floats, Floats]:
+    """Points and weights (n_points,) for integrals of what mixes normal densities (n_cells,)."""
+    low, high = mean - _REACH * sigma, mean + _REACH * sigma
+    ends = np.unique([low, high])
+    middle = (ends[1:] + ends[:-1]) / 2
+    reached = (low <= middle[:, None]) & (middle[:, None] <= high)  # (pieces, cells)
+    step = np.where(reached, sigma, np.inf).min(axis=1)
+    pieces = [np.linspace(a, b, int(np.ceil((b - a) / h)) + 1) for a, b, h in zip(ends, ends[1:], step) if h < np.inf]
+    half = np.concatenate([np.diff(p) / 2 for p in pieces])
+    centre = np.concatenate([(p[1:] + p[:-1]) / 2 for p in pieces])
+    return (centre[:, None] + half[:, None] * _NODES).ravel(), (half[:, None] * _WEIGHTS).ravel()

@@ -1,0 +1,58 @@
+// Columns of numbers as they come from a user, and what encoding a table asks of them.
+//
+// Rows are taken in blocks, all columns of a block in turn: whether the user's array is row-major or
+// column-major, each of its cache lines is fetched once a pass.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+enum class Type { float64, float32, int64, int32, uint8 };
+
+struct Column {
+    const void* data;
+    int64_t stride;  // in elements
+    Type type;
+};
+
+struct Summary {
+    int64_t missing = 0;    // NaN
+    bool infinite = false;  // some value is
+    bool integral = true;   // all observed values are integers within 2^53
+    double low, high;       // of the observed values; high < low where there is none
+};
+
+struct Centre {
+    double mean = 0, deviation = 0;
+};
+
+namespace columns {
+
+std::vector<Summary> summarise(const std::vector<Column>&, int64_t rows);
+
+// Weighted mean and standard deviation of x 2^-exponent over observed values.
+std::vector<Centre> centre(const std::vector<Column>&, int64_t rows, const std::vector<int>& exponent,
+                           const double* weight);
+
+// Where results go: column c of the input to column place[c] of a row-major block `width` wide.
+template <typename T>
+struct Block {
+    T* data;
+    int64_t width;
+    const std::vector<int64_t>& place;
+};
+
+// (x 2^-exponent - mean) / deviation, cut at +-1e100; NaN stays.
+void standardise(const std::vector<Column>&, int64_t rows, const std::vector<int>& exponent,
+                 const std::vector<Centre>& centre, Block<double> out);
+
+// table[c][x - low[c]] where x is an integer within the table, else table[c].back().
+template <typename Code>
+void look_up(const std::vector<Column>&, int64_t rows, const std::vector<int64_t>& low,
+             const std::vector<std::vector<uint16_t>>& table, Block<Code> out);
+
+// Which of low[c], low[c] + 1, ... occur.
+std::vector<std::vector<uint8_t>> presence(const std::vector<Column>&, int64_t rows, const std::vector<int64_t>& low,
+                                           const std::vector<int64_t>& span);
+
+}  // namespace columns

@@ -1,0 +1,246 @@
+"""EM and CEM: each step is the definition's, and none of them falls."""
+
+from dataclasses import replace
+from itertools import product
+
+import builders
+import numpy as np
+import oracles
+import pytest
+
+from fanbayes.learning.em import Problem, advance, begin, has_converged
+from fanbayes.learning.expectation import Workers, expect, posterior
+from fanbayes.model.network import Network, Prior
+
+MAP = Prior(1.0, "map", 1e-6)
+PAPER = Prior(1.0, "paper", 1e-6)
+LEVELS = (2, 3, 5)
+
+
+def make_world(seed, kind, n_components=3, n=60, **options):
+    return builders.make_world(seed, kind, n_components, levels=LEVELS, n=n, **options)
+
+
+def climb(world, prior=MAP, *, hard=False, accelerate=True, network=None, n_passes=40, tol=0.0):
+    problem = Problem(world.table, prior, hard, Workers(), accelerate)
+    start = begin(problem, world.network if network is None else network)
+    return advance(problem, start, n_passes, tol)
+
+
+def assert_never_falls(trace):
+    steps = np.diff(trace)
+    assert steps.min() >= -1e-9 * np.abs(trace).max(), f"step {int(steps.argmin())} falls by {-steps.min()}"
+
+
+# ---------------------------------------------------------------- one step
+
+
+@pytest.mark.parametrize("kind", builders.KINDS)
+@pytest.mark.parametrize("hard", [False, True], ids=["em", "cem"])
+@pytest.mark.parametrize("prior", [MAP, PAPER, Prior(0.3, "map", 0.4)], ids=str)
+def test_a_step_is_the_definition(kind, hard, prior):
+    world = make_world(1, kind)
+    after = climb(world, prior, hard=hard, accelerate=False, n_passes=1)
+    found = builders.plain(after.network)
+    wanted = oracles.maximise(
+        builders.oracle_kind(kind), world.plain, world.rows, hard, prior.alpha, prior.variance, prior.floor
+    )
+    np.testing.assert_allclose(found.log_weight, wanted.log_weight, rtol=1e-9)
+    for a, b in zip(found.tables, wanted.tables):
+        np.testing.assert_allclose(a, b, rtol=1e-9)
+    np.testing.assert_allclose(found.mean, wanted.mean, rtol=1e-8, atol=1e-12)
+    np.testing.assert_allclose(found.sigma2, wanted.sigma2, rtol=1e-8)
+    objectives = [world.objective(prior, hard), world.objective(prior, hard, after.network)]
+    np.testing.assert_allclose(after.traces[0], objectives, rtol=1e-10)
+
+
+# ---------------------------------------------------------------- climbing
+
+
+@pytest.mark.parametrize("kind", builders.KINDS)
+@pytest.mark.parametrize(("hard", "accelerate"), [(False, True), (False, False), (True, False)])
+@pytest.mark.parametrize("floor", [1e-6, 0.5])
+def test_the_objective_never_falls(kind, hard, accelerate, floor):
+    """Not at any step, from any of several starts; with missing values, unlabelled rows and weights."""
+    prior = Prior(1.0, "map", floor)
+    for seed in range(4):
+        world = make_world(seed, kind)
+        start = builders.random_network(np.random.default_rng(seed), world.network.structure, world.table.layout, 4)
+        start = replace(start, sigma2=np.maximum(start.sigma2, floor))
+        end = climb(world, prior, hard=hard, accelerate=accelerate, network=start, n_passes=50)
+        for trace in end.traces:
+            assert len(trace) == 51
+            assert_never_falls(trace)
+            assert trace[-1] > trace[0] + 1
+        # The last entries are the objective at the last networks, not at any others.
+        np.testing.assert_allclose([t[-1] for t in end.traces], end.objective)
+        last = end.network.map(lambda x: x[[3]])
+        assert end.objective[3] == pytest.approx(world.objective(prior, hard, last), rel=1e-9)
+
+
+@pytest.mark.parametrize("alpha", [0.01, 1.0, 20.0])
+def test_the_objective_never_falls_for_any_prior_count(alpha):
+    world = make_world(11, "fan", n_components=4)
+    for accelerate in (True, False):
+        assert_never_falls(climb(world, Prior(alpha, "map", 1e-6), accelerate=accelerate).traces[0])
+
+
+@pytest.mark.parametrize("kind", ["fan", "per_class", "fm"])
+def test_acceleration_ends_no_lower_than_plain_em(kind):
+    for seed in range(5):
+        world = make_world(seed, kind, n=120, unlabelled=0.0)
+        plain = climb(world, accelerate=False, n_passes=3000, tol=1e-7)
+        fast = climb(world, n_passes=3000, tol=1e-7)
+        assert fast.objective[0] >= plain.objective[0] - 1e-3
+        assert fast.n_iter <= plain.n_iter
+
+
+def test_networks_climb_on_their_own():
+    """Whether a leap of one network succeeds is nothing to its neighbours."""
+    world = make_world(5, "fm", n=80)
+    rng = np.random.default_rng(0)
+    starts = builders.random_network(rng, world.network.structure, world.table.layout, 6)
+    together = climb(world, network=starts, n_passes=30)
+    for k in range(6):
+        alone = climb(world, network=starts.map(lambda x, k=k: x[[k]]), n_passes=30)
+        np.testing.assert_allclose(together.traces[k], alone.traces[0], rtol=1e-9)
+
+
+def test_a_pass_too_many_is_not_taken():
+    world = make_world(6, "fan")
+    for n_passes in (0, 1, 2, 5):
+        assert climb(world, n_passes=n_passes).n_iter == 1 + n_passes
+
+
+def test_it_stops_when_nothing_is_gained():
+    world = make_world(7, "fan", n=100, unlabelled=0.0)
+    end = climb(world, n_passes=5000, tol=1e-5)
+    assert end.n_iter < 5000
+    assert has_converged(end, 1e-5 * world.table.total_weight)
+    further = climb(world, network=end.network, accelerate=False, n_passes=1)
+    assert further.objective[0] - end.objective[0] <= 1e-5 * world.table.total_weight
+
+
+# ---------------------------------------------------------------- the variance of the paper
+
+
+def test_paper_keeps_the_best_iterate():
+    """Equation (7) maximises nothing, so the trace may fall; what is kept is the highest point of it."""
+    falls = 0
+    for seed in range(12):
+        world = make_world(seed, "fan", n=40)
+        end = climb(world, PAPER, n_passes=40)
+        assert end.objective[0] == max(end.traces[0])
+        assert end.objective[0] == pytest.approx(world.objective(PAPER, network=end.network), rel=1e-9)
+        again = expect(world.table, end.network, False, Workers())
+        np.testing.assert_allclose(end.statistics.counts, again.counts)
+        falls += end.traces[0][-1] < max(end.traces[0])
+    assert falls > 0  # else this would test nothing
+
+
+def test_paper_is_not_accelerated():
+    world = make_world(2, "fan")
+    np.testing.assert_array_equal(
+        climb(world, PAPER, accelerate=True).traces, climb(world, PAPER, accelerate=False).traces
+    )
+
+
+# ---------------------------------------------------------------- symmetries
+
+
+def rearrange(network: Network, source) -> Network:
+    """State s of the new network is state source[s] of the old one."""
+    s = network.structure
+
+    def of_entries(f, theta):
+        new = np.empty_like(theta)
+        new[:, f.entry] = theta[:, f.entry[source]]
+        return new
+
+    def of_cells(x):
+        new = np.empty_like(x)
+        new[..., s.cell_of] = x[..., s.cell_of[source]]
+        return new
+
+    return Network(
+        s,
+        network.layout,
+        tuple(map(of_entries, s.factors, network.log_factors)),
+        of_cells(network.log_table),
+        of_cells(network.mean),
+        of_cells(network.sigma2),
+    )
+
+
+def assert_same_climb(a, b):
+    np.testing.assert_allclose(a.traces, b.traces, rtol=1e-8)
+    np.testing.assert_allclose(a.statistics.classification, b.statistics.classification, rtol=1e-8)
+
+
+@pytest.mark.parametrize("kind", ["fan", "per_class", "fm"])
+@pytest.mark.parametrize("hard", [False, True])
+def test_components_have_no_order(kind, hard):
+    world = make_world(3, kind)
+    order = [2, 0, 1]
+    s = world.network.structure
+    position = {(c, h): k for k, (c, h) in enumerate(zip(s.class_of, s.component_of))}
+    source = np.array([position[c, order[h]] for c, h in zip(s.class_of, s.component_of)])
+    other = rearrange(world.network, source)
+    a, b = (climb(world, hard=hard, network=n, n_passes=15) for n in (world.network, other))
+    assert_same_climb(a, b)
+    proba = [posterior(world.table, c.network, "proba", Workers()) for c in (a, b)]
+    np.testing.assert_allclose(proba[0], proba[1], rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", builders.KINDS)
+def test_classes_have_no_order(kind):
+    if kind == "ragged":
+        pytest.skip("its classes differ in size")
+    world = make_world(3, kind)
+    old_class = np.array([1, 2, 0])  # of each new class
+    s = world.network.structure
+    position = {(c, h): k for k, (c, h) in enumerate(zip(s.class_of, s.component_of))}
+    source = np.array([position[old_class[c], h] for c, h in zip(s.class_of, s.component_of)])
+    new_class = np.argsort(old_class)
+    labels = np.where(world.table.labels < 0, -1, new_class[world.table.labels]).astype(np.int32)
+    other = replace(world, network=rearrange(world.network, source), table=replace(world.table, labels=labels))
+    a, b = climb(world, n_passes=15), climb(other, n_passes=15)
+    assert_same_climb(a, b)
+    proba = [posterior(w.table, c.network, "proba", Workers()) for w, c in ((world, a), (other, b))]
+    np.testing.assert_allclose(proba[0][:, old_class], proba[1], rtol=1e-6)
+
+
+@pytest.mark.parametrize(("kind", "hard"), product(("fan", "fm"), (False, True)))
+def test_rows_have_no_order(kind, hard):
+    world = make_world(4, kind, n=70)
+    order = np.random.default_rng(0).permutation(70)
+    t = world.table
+    other = replace(
+        t,
+        narrow=t.narrow[order],
+        wide=t.wide[order],
+        numbers=t.numbers[order],
+        labels=t.labels[order],
+        weights=t.weights[order],
+    )
+    assert_same_climb(climb(world, hard=hard, n_passes=15), climb(replace(world, table=other), hard=hard, n_passes=15))
+
+
+def test_columns_and_categories_have_no_order():
+    world = make_world(9, "fan")
+    columns = [2, 0, 1]
+    order = [[1, 0], [2, 0, 1], [3, 1, 4, 0, 2]]  # old code of each new code, by old column
+    layout = builders.make_layout(tuple(LEVELS[i] for i in columns), 2)
+    first, codes = world.table.layout.first_level, world.rows.codes
+    level = np.concatenate([first[i] + np.array([*order[i], LEVELS[i]]) for i in columns])
+    recoded = [np.where(codes[:, i] < 0, -1, np.argsort(order[i])[codes[:, i]]) for i in columns]
+    rows = oracles.Rows(np.column_stack(recoded), world.rows.numbers[:, ::-1], world.rows.labels, world.rows.weights)
+    network = replace(
+        world.network,
+        layout=layout,
+        log_table=world.network.log_table[:, level],
+        mean=world.network.mean[:, ::-1],
+        sigma2=world.network.sigma2[:, ::-1],
+    )
+    other = builders.World("fan", network, builders.encode(rows, layout), rows)
+    assert_same_climb(climb(world, n_passes=15), climb(other, n_passes=15))

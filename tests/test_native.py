@@ -1,0 +1,299 @@
+"""The native core against the definition, on every instruction set of the machine."""
+
+import math
+
+import builders
+import numpy as np
+import oracles
+import pytest
+
+from fanbayes import _native
+
+# 1..50 components cross every width of vector, and the border between the two ways to visit a row.
+COMPONENTS = (1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 25, 32, 33, 48, 49, 50)
+CLOSE = {"rtol": 1e-10, "atol": 1e-12}
+
+
+@pytest.fixture(params=_native.backends())
+def backend(request):
+    before = _native.backend()
+    _native.use_backend(request.param)
+    yield request.param
+    _native.use_backend(before)
+
+
+@pytest.fixture
+def all_backends():
+    """Switches through the instruction sets, and back to the first at the end."""
+    before = _native.backend()
+
+    def each():
+        for name in _native.backends():
+            _native.use_backend(name)
+            yield name
+
+    yield each
+    _native.use_backend(before)
+
+
+def expect(world, begin=0, end=None, hard=False):
+    end = world.table.n_rows if end is None else end
+    arguments = world.network.kernel_arguments
+    return _native.expect(world.table.rows, world.network.structure.native, *arguments, begin, end, hard)
+
+
+def posterior(world, what, begin=0, end=None):
+    end = world.table.n_rows if end is None else end
+    structure = world.network.structure
+    out = np.full((end - begin, structure.n_states if what == "states" else structure.n_classes), np.nan)
+    _native.posterior(world.table.rows, structure.native, *world.network.kernel_arguments, begin, end, what, out)
+    return out
+
+
+def definition(world, hard, part=slice(None)):
+    """What `expect` must find for some of the rows, in its own shapes."""
+    net, rows, layout = world.plain, world.rows, world.network.layout
+    rows = oracles.Rows(rows.codes[part], rows.numbers[part], rows.labels[part], rows.weights[part])
+    r = oracles.completion(net, rows, hard)
+    counts = np.zeros((int(layout.first_level[-1]), net.n_cells))
+    for i, found in enumerate(oracles.level_counts(net, rows, r)):
+        counts[layout.first_level[i] : layout.missing_level[i]] = found
+        absent = rows.codes[:, i] < 0
+        for s, cell in enumerate(net.cell_of):
+            counts[layout.missing_level[i], cell] += r[absent, s].sum()
+    return oracles.state_counts(r), counts, oracles.moments(net, rows, r), oracles.sums(net, rows)
+
+
+def assert_same(found, wanted):
+    by_state, counts, moments, sums = found
+    np.testing.assert_allclose(by_state[0], wanted[0], **CLOSE)
+    np.testing.assert_allclose(counts[0], wanted[1], **CLOSE)
+    np.testing.assert_allclose(moments[0], wanted[2], **CLOSE)
+    np.testing.assert_allclose(sums[:, 0], wanted[3], **CLOSE)
+
+
+# ---------------------------------------------------------------- exponential and logarithm
+
+
+def ulps(found, wanted):
+    """Distance in units of the last place of the exact value."""
+    unit = np.spacing(np.abs(wanted.astype(np.float64)))
+    return float(np.max(np.abs((found.astype(np.longdouble) - wanted) / unit)))
+
+
+def test_exp_is_within_two_ulps(backend):
+    rng = np.random.default_rng(0)
+    x = np.concatenate(
+        [
+            rng.uniform(-708, 709.78, 20_000),
+            rng.uniform(-745.2, -708, 5_000),  # subnormal results
+            rng.uniform(-1, 1, 20_000),
+            rng.choice([-1, 1], 2_000) * 2.0 ** rng.uniform(-1074, 0, 2_000),
+            np.arange(-1074, 1024) * math.log(2),  # next to powers of two
+        ]
+    )
+    assert ulps(_native.exp(x), np.exp(x.astype(np.longdouble))) <= 2
+
+
+def test_exp_at_the_ends(backend):
+    x = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e308, -1e308, 709.79, -745.2, -746.5])
+    found = _native.exp(x)
+    np.testing.assert_array_equal(found, [1, 1, np.inf, 0, np.nan, np.inf, 0, np.inf, 0, 0])
+
+
+def test_log_is_within_two_ulps(backend):
+    rng = np.random.default_rng(1)
+    tiny, huge = np.finfo(float).tiny, np.finfo(float).max
+    x = np.concatenate(
+        [
+            2.0 ** rng.uniform(-1022, 1024, 20_000),
+            rng.uniform(0.5, 2, 20_000),
+            1 + rng.choice([-1, 1], 5_000) * 2.0 ** rng.uniform(-52, -1, 5_000),
+            [tiny, huge, 1.0, np.nextafter(1, 2), np.nextafter(1, 0)],
+            2.0 ** np.arange(-1022, 1024),
+        ]
+    )
+    assert ulps(_native.log(x), np.log(x.astype(np.longdouble))) <= 2
+
+
+@pytest.mark.parametrize("n", range(19))
+def test_arrays_of_any_length(backend, n):
+    x = np.linspace(0.1, 3, n)
+    np.testing.assert_allclose(_native.exp(x), np.exp(x), rtol=1e-15)
+    np.testing.assert_allclose(_native.log(x), np.log(x), rtol=1e-15, atol=1e-16)
+
+
+# ---------------------------------------------------------------- the E-step
+
+
+@pytest.mark.parametrize("n_components", COMPONENTS)
+@pytest.mark.parametrize("kind", builders.KINDS[1:])
+def test_expectation_is_the_definition(all_backends, kind, n_components):
+    world = builders.make_world(n_components, kind, n_components)
+    for hard in (False, True):
+        wanted = definition(world, hard)
+        for _ in all_backends():
+            assert_same(expect(world, hard=hard), wanted)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"missing": 0.0, "unlabelled": 0.0, "weighted": False},
+        {"unlabelled": 1.0},
+        {"missing": 1.0},
+        {"levels": (255, 256, 1000), "n_numbers": 0},
+        {"levels": (), "n_numbers": 3, "missing": 0.0},
+        {"levels": (3,), "n_numbers": 1, "n_classes": 1},
+        {"levels": (), "n_numbers": 0},
+        {"levels": (2,) * 40, "n_numbers": 20, "n_classes": 9},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("kind", ["nb", "ragged", "fm"])
+def test_expectation_of_any_table(all_backends, kind, options):
+    world = builders.make_world(7, kind, 4, **options)
+    for hard in (False, True):
+        wanted = definition(world, hard)
+        for _ in all_backends():
+            assert_same(expect(world, hard=hard), wanted)
+
+
+@pytest.mark.parametrize("kind", builders.KINDS)
+def test_rows_beyond_one_chunk_and_ranges_of_rows(backend, kind):
+    """Rows are ordered by class 512 at a time: a range must count its own rows, each once."""
+    world = builders.make_world(3, kind, 3, n=1100, levels=(3,), n_numbers=1)
+    assert_same(expect(world), definition(world, False))
+    assert_same(expect(world, 509, 1033), definition(world, False, slice(509, 1033)))
+    for array in expect(world, 17, 17):
+        assert not array.any()
+
+
+def test_several_networks_at_once(backend):
+    world = builders.make_world(5, "fan", 5)
+    network = builders.random_network(np.random.default_rng(1), world.network.structure, world.network.layout, 3)
+    arguments = (world.table.rows, network.structure.native)
+    together = _native.expect(*arguments, *network.kernel_arguments, 0, world.table.n_rows, False)
+    for k in range(3):
+        alone = network.map(lambda x, k=k: x[[k]])
+        single = _native.expect(*arguments, *alone.kernel_arguments, 0, world.table.n_rows, False)
+        for a, b in zip(together[:3], single[:3]):
+            np.testing.assert_array_equal(a[k], b[0])
+        np.testing.assert_array_equal(together[3][:, k], single[3][:, 0])
+
+
+def test_far_from_everything(backend):
+    """Joint probabilities of exp(-1e6) are no reason to lose a row."""
+    world = builders.make_world(6, "fan", 5, n_numbers=3, levels=(2,))
+    world.table.numbers[::2] *= 3e3
+    world.rows.numbers[:] = world.table.numbers
+    assert_same(expect(world), definition(world, False))
+
+
+# ---------------------------------------------------------------- the posterior
+
+
+@pytest.mark.parametrize("n_components", COMPONENTS[::2])
+@pytest.mark.parametrize("kind", builders.KINDS)
+def test_posterior_is_the_definition(all_backends, kind, n_components):
+    world = builders.make_world(n_components, kind, n_components, n=70)
+    states = oracles.log_joint(world.plain, world.rows)
+    joint = oracles.log_joint_of_classes(world.plain, world.rows)
+    log_proba = np.array([[v - oracles.log_sum(row) for v in row] for row in joint])
+    for _ in all_backends():
+        np.testing.assert_allclose(posterior(world, "states"), states, **CLOSE)
+        np.testing.assert_allclose(posterior(world, "log_joint"), joint, **CLOSE)
+        np.testing.assert_allclose(posterior(world, "log_proba"), log_proba, **CLOSE)
+        np.testing.assert_allclose(posterior(world, "proba"), np.exp(log_proba), **CLOSE)
+        np.testing.assert_array_equal(posterior(world, "proba", 3, 69), posterior(world, "proba")[3:69])
+
+
+# ---------------------------------------------------------------- what it refuses
+
+
+def tables(**changed):
+    arrays = {
+        "narrow": np.zeros((2, 1), np.uint8),
+        "wide": np.zeros((2, 1), np.uint16),
+        "numbers": np.zeros((2, 1)),
+        "first_level": np.array([0, 3, 303]),
+        "labels": np.array([0, -1], np.int32),
+        "weights": np.ones(2),
+    }
+    return _native.Rows(**{**arrays, **changed})
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"narrow": np.full((2, 1), 3, np.uint8)}, "outside of its column"),
+        ({"wide": np.full((2, 1), 300, np.uint16)}, "outside of its column"),
+        ({"narrow": np.zeros((3, 1), np.uint8)}, "same number of rows"),
+        ({"wide": np.zeros((3, 1), np.uint16)}, "same number of rows"),
+        ({"numbers": np.zeros((3, 1))}, "same number of rows"),
+        ({"labels": np.zeros(3, np.int32)}, "same number of rows"),
+        ({"weights": np.zeros(3)}, "same number of rows"),
+        ({"first_level": np.array([0, 3])}, "one entry more"),
+        ({"first_level": np.array([0, 3, 3])}, "must increase"),
+        ({"first_level": np.array([-3, 3, 303])}, "must increase"),
+        ({"labels": np.array([0, -2], np.int32)}, "labels are -1 or a class"),
+    ],
+)
+def test_tables_that_would_reach_into_foreign_memory(changed, message):
+    tables()
+    with pytest.raises(ValueError, match=message):
+        tables(**changed)
+
+
+@pytest.mark.parametrize(
+    ("first_state", "first_cell", "n_cells"),
+    [
+        ([0, 2], [0, 2], 4),
+        ([1, 2, 4], [0, 2], 4),
+        ([0, 2, 2], [0, 2], 4),
+        ([0, 2, 4], [0, 3], 4),
+        ([0, 2, 5], [0, 0], 2),
+    ],
+)
+def test_states_that_do_not_fit(first_state, first_cell, n_cells):
+    _native.States([0, 2, 4], [0, 2], 4)
+    with pytest.raises(ValueError, match=r"needs|cells are"):
+        _native.States(first_state, first_cell, n_cells)
+
+
+def test_parameters_and_ranges_that_do_not_fit():
+    world = builders.make_world(8, "fan", 2)
+    rows, states, n = world.table.rows, world.network.structure.native, world.table.n_rows
+    weight, table, gaussian = world.network.kernel_arguments
+    good = (weight, table, gaussian, 0, n)
+    for bad, message in [
+        ((weight[:, 1:].copy(), *good[1:]), "log_weight"),
+        ((weight, table[:, 1:].copy(), *good[2:]), "log_table"),
+        ((weight, table[:, :, 1:].copy(), *good[2:]), "log_table"),
+        ((weight, table, gaussian[:, :, 1:].copy(), *good[3:]), "gaussian"),
+        ((weight, table, gaussian[:, :2].copy(), *good[3:]), "gaussian"),
+        ((*good[:3], -1, n), "outside of the table"),
+        ((*good[:3], 0, n + 1), "outside of the table"),
+        ((*good[:3], 5, 4), "outside of the table"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            _native.expect(rows, states, *bad, False)
+        with pytest.raises(ValueError, match=message):
+            _native.posterior(rows, states, *bad, "proba", np.zeros((n, 3)))
+    with pytest.raises(ValueError, match="what"):
+        _native.posterior(rows, states, *good, "odds", np.zeros((n, 6)))
+    with pytest.raises(ValueError, match="out"):
+        _native.posterior(rows, states, *good, "proba", np.zeros((n, 6)))
+    fewer_classes = _native.States([0, 2, 4], [0, 2], 4)
+    with pytest.raises(ValueError, match="label lies outside"):
+        _native.expect(
+            rows, fewer_classes, weight[:, :4].copy(), table[:, :, :4].copy(), gaussian[..., :4].copy(), 0, n, False
+        )
+
+
+def test_an_unknown_instruction_set_changes_nothing():
+    before = _native.backend()
+    with pytest.raises(ValueError, match="no backend 'abacus'"):
+        _native.use_backend("abacus")
+    assert _native.backend() == before == _native.backends()[-1]
