@@ -1,7 +1,6 @@
 """EM and CEM: each step is the definition's, and none of them falls."""
 
 from dataclasses import replace
-from itertools import product
 
 import builders
 import numpy as np
@@ -69,7 +68,6 @@ def test_the_objective_never_falls(kind, hard, accelerate, floor):
         start = replace(start, sigma2=np.maximum(start.sigma2, floor))
         end = climb(world, prior, hard=hard, accelerate=accelerate, network=start, n_passes=50)
         for trace in end.traces:
-            assert len(trace) == 51
             assert_never_falls(trace)
             assert trace[-1] > trace[0] + 1
         # The last entries are the objective at the last networks, not at any others.
@@ -87,12 +85,15 @@ def test_the_objective_never_falls_for_any_prior_count(alpha):
 
 @pytest.mark.parametrize("kind", ["fan", "per_class", "fm"])
 def test_acceleration_ends_no_lower_than_plain_em(kind):
-    for seed in range(5):
+    """From a start below one maximum only: where there are several, leaps may lead to another."""
+    passes = np.zeros(2)
+    for seed in range(6):
         world = make_world(seed, kind, n=120, unlabelled=0.0)
-        plain = climb(world, accelerate=False, n_passes=3000, tol=1e-7)
-        fast = climb(world, n_passes=3000, tol=1e-7)
-        assert fast.objective[0] >= plain.objective[0] - 1e-3
-        assert fast.n_iter <= plain.n_iter
+        start = climb(world, accelerate=False, n_passes=40).network
+        plain, fast = (climb(world, network=start, accelerate=a, n_passes=5000, tol=1e-10) for a in (False, True))
+        assert fast.objective[0] >= plain.objective[0] - 1e-5
+        passes += plain.n_iter, fast.n_iter
+    assert passes[1] < passes[0] / 1.5
 
 
 def test_networks_climb_on_their_own():
@@ -103,7 +104,7 @@ def test_networks_climb_on_their_own():
     together = climb(world, network=starts, n_passes=30)
     for k in range(6):
         alone = climb(world, network=starts.map(lambda x, k=k: x[[k]]), n_passes=30)
-        np.testing.assert_allclose(together.traces[k], alone.traces[0], rtol=1e-9)
+        np.testing.assert_allclose(together.traces[k][: alone.n_iter], alone.traces[0], rtol=1e-9)
 
 
 def test_a_pass_too_many_is_not_taken():
@@ -192,10 +193,8 @@ def test_components_have_no_order(kind, hard):
     np.testing.assert_allclose(proba[0], proba[1], rtol=1e-6)
 
 
-@pytest.mark.parametrize("kind", builders.KINDS)
+@pytest.mark.parametrize("kind", ["nb", "fan", "per_class", "fm"])
 def test_classes_have_no_order(kind):
-    if kind == "ragged":
-        pytest.skip("its classes differ in size")
     world = make_world(3, kind)
     old_class = np.array([1, 2, 0])  # of each new class
     s = world.network.structure
@@ -210,7 +209,8 @@ def test_classes_have_no_order(kind):
     np.testing.assert_allclose(proba[0][:, old_class], proba[1], rtol=1e-6)
 
 
-@pytest.mark.parametrize(("kind", "hard"), product(("fan", "fm"), (False, True)))
+@pytest.mark.parametrize("kind", ["fan", "fm"])
+@pytest.mark.parametrize("hard", [False, True])
 def test_rows_have_no_order(kind, hard):
     world = make_world(4, kind, n=70)
     order = np.random.default_rng(0).permutation(70)

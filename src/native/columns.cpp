@@ -38,83 +38,110 @@ struct PowerOfTwo {
     double operator()(double x) const { return x * first * second; }
 };
 
+struct Moments {
+    double n = 0, mean = 0, squares = 0;
+
+    // Chan, Golub & LeVeque (1983).
+    void add(const Moments& other) {
+        const double both = n + other.n, gap = other.mean - mean;
+        if (other.n == 0) return;
+        squares += other.squares + gap * gap * n * other.n / both;
+        mean += gap * other.n / both;
+        n = both;
+    }
+};
+
+// Moments of one block of a column, scaled; two passes over what lies in the nearest cache.
+template <typename T, typename Scaled>
+Moments moments_of(const T* x, int64_t stride, int64_t n, const double* weight, Scaled scaled) {
+    Moments block;
+    double sum = 0;
+    for (int64_t i = 0; i < n; ++i) {
+        const double v = double(x[i * stride]);
+        const double w = v == v ? (weight ? weight[i] : 1.0) : 0.0;
+        block.n += w;
+        sum += v == v ? w * scaled(v) : 0.0;
+    }
+    if (block.n == 0) return block;
+    block.mean = sum / block.n;
+    for (int64_t i = 0; i < n; ++i) {
+        const double v = double(x[i * stride]), gap = scaled(v) - block.mean;
+        block.squares += v == v ? (weight ? weight[i] : 1.0) * gap * gap : 0.0;
+    }
+    return block;
+}
+
 }  // namespace
 
-std::vector<Summary> summarise(const std::vector<Column>& columns, int64_t rows) {
-    constexpr double inf = std::numeric_limits<double>::infinity(), exact = 9007199254740992.0;
-    std::vector<Summary> out(columns.size());
-    for (Summary& s : out) s.low = inf, s.high = -inf;
+std::vector<Summary> summarise(const std::vector<Column>& columns, int64_t rows, const double* weight) {
+    constexpr double inf = std::numeric_limits<double>::infinity(), whole = 4503599627370496.0;  // 2^52
+    std::vector<Summary> out(columns.size(), Summary{0, false, true, inf, -inf, 0, 0, 0});
+    std::vector<Moments> moments(columns.size());
     for_blocks(columns, rows, [&](size_t c, int64_t at, int64_t until, auto* x, int64_t stride) {
         Summary& s = out[c];
         double low = s.low, high = s.high;
         int64_t missing = 0, fractional = 0;
         for (int64_t i = 0; i < until - at; ++i) {
-            const double v = double(x[i * stride]);
+            const double v = double(x[i * stride]), size = std::fabs(v);
             missing += v != v;
-            fractional += v != std::nearbyint(v) && v == v;
+            fractional += size < whole && (size + whole) - whole != size;
             low = v < low ? v : low;
             high = v > high ? v : high;
         }
         s.low = low, s.high = high;
         s.missing += missing;
         s.integral &= fractional == 0;
+        moments[c].add(moments_of(x, stride, until - at, weight ? weight + at : nullptr, [](double v) { return v; }));
     });
-    for (Summary& s : out) {
-        s.infinite = s.low == -inf || s.high == inf;
-        if (s.low > s.high) s.infinite = false;  // nothing observed
-        s.integral &= s.low > -exact && s.high < exact;
+    std::vector<Column> extreme;  // whose squares may have been out of range: once more, scaled
+    std::vector<size_t> which;
+    for (size_t c = 0; c < columns.size(); ++c) {
+        Summary& s = out[c];
+        if (s.low > s.high) continue;
+        const double size = std::max(std::fabs(s.low), std::fabs(s.high));
+        s.infinite = std::isinf(size);
+        s.integral &= size < 2 * whole;
+        if (s.infinite || size == 0) continue;
+        std::frexp(size, &s.exponent);
+        if (std::abs(s.exponent) > 300) {
+            extreme.push_back(columns[c]);
+            which.push_back(c);
+            moments[c] = Moments();
+        } else {
+            const PowerOfTwo scaled(-s.exponent);
+            moments[c].mean = scaled(moments[c].mean);
+            moments[c].squares = scaled(scaled(moments[c].squares));
+        }
+    }
+    for_blocks(extreme, rows, [&](size_t e, int64_t at, int64_t until, auto* x, int64_t stride) {
+        moments[which[e]].add(moments_of(x, stride, until - at, weight ? weight + at : nullptr,
+                                         PowerOfTwo(-out[which[e]].exponent)));
+    });
+    for (size_t c = 0; c < columns.size(); ++c) {
+        out[c].mean = moments[c].mean;
+        out[c].scale = moments[c].n > 0 ? std::sqrt(moments[c].squares / moments[c].n) : 0.0;
     }
     return out;
 }
 
-std::vector<Centre> centre(const std::vector<Column>& columns, int64_t rows, const std::vector<int>& exponent,
-                           const double* weight) {
-    struct Moments {
-        double n = 0, mean = 0, squares = 0;
-    };
-    std::vector<Moments> total(columns.size());
-    std::vector<double> z(BLOCK), w(BLOCK);
-    for_blocks(columns, rows, [&](size_t c, int64_t at, int64_t until, auto* x, int64_t stride) {
-        // Two passes over the block, then merged with what came before (Chan, Golub & LeVeque 1983).
-        const PowerOfTwo scaled(-exponent[c]);
-        Moments block;
-        int64_t n = 0;
-        double sum = 0;
-        for (int64_t i = 0; i < until - at; ++i) {
-            const double v = double(x[i * stride]);
-            if (v != v) continue;
-            z[size_t(n)] = scaled(v);
-            w[size_t(n)] = weight ? weight[at + i] : 1.0;
-            block.n += w[size_t(n)];
-            sum += w[size_t(n)] * z[size_t(n)];
-            ++n;
-        }
-        if (n == 0) return;
-        block.mean = sum / block.n;
-        for (size_t i = 0; i < size_t(n); ++i) block.squares += w[i] * (z[i] - block.mean) * (z[i] - block.mean);
-        Moments& t = total[c];
-        const double both = t.n + block.n, gap = block.mean - t.mean;
-        t.squares += block.squares + gap * gap * t.n * block.n / both;
-        t.mean += gap * block.n / both;
-        t.n = both;
-    });
-    std::vector<Centre> out;
-    for (const Moments& t : total) out.push_back({t.mean, t.n > 0 ? std::sqrt(t.squares / t.n) : 0.0});
-    return out;
-}
-
-void standardise(const std::vector<Column>& columns, int64_t rows, const std::vector<int>& exponent,
-                 const std::vector<Centre>& centre, Block<double> out) {
+std::vector<bool> standardise(const std::vector<Column>& columns, int64_t rows, const std::vector<int>& exponent,
+                              const std::vector<double>& mean, const std::vector<double>& scale, Block<double> out) {
+    std::vector<bool> infinite(columns.size());
     for_blocks(columns, rows, [&](size_t c, int64_t at, int64_t until, auto* x, int64_t stride) {
         const PowerOfTwo scaled(-exponent[c]);
-        const double mean = centre[c].mean, deviation = centre[c].deviation;
+        bool bad = false;
+        const double middle = mean[c], unit = scale[c];
         double* to = out.data + at * out.width + out.place[c];
         for (int64_t i = 0; i < until - at; ++i) {
-            double z = (scaled(double(x[i * stride])) - mean) / deviation;
+            const double v = double(x[i * stride]);
+            bad |= std::isinf(v);
+            double z = (scaled(v) - middle) / unit;
             z = z > 1e100 ? 1e100 : z;  // so that its square is finite; false for NaN
             to[i * out.width] = z < -1e100 ? -1e100 : z;
         }
+        if (bad) infinite[c] = true;
     });
+    return infinite;
 }
 
 template <typename Code>

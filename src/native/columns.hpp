@@ -16,23 +16,17 @@ struct Column {
 };
 
 struct Summary {
-    int64_t missing = 0;    // NaN
-    bool infinite = false;  // some value is
-    bool integral = true;   // all observed values are integers within 2^53
-    double low, high;       // of the observed values; high < low where there is none
-};
-
-struct Centre {
-    double mean = 0, deviation = 0;
+    int64_t missing;     // NaN
+    bool infinite;       // some value is
+    bool integral;       // all observed values are integers within 2^53
+    double low, high;    // of the observed values; high < low where there is none
+    int exponent;        // |x| 2^-exponent < 1
+    double mean, scale;  // weighted mean and standard deviation of x 2^-exponent
 };
 
 namespace columns {
 
-std::vector<Summary> summarise(const std::vector<Column>&, int64_t rows);
-
-// Weighted mean and standard deviation of x 2^-exponent over observed values.
-std::vector<Centre> centre(const std::vector<Column>&, int64_t rows, const std::vector<int>& exponent,
-                           const double* weight);
+std::vector<Summary> summarise(const std::vector<Column>&, int64_t rows, const double* weight);
 
 // Where results go: column c of the input to column place[c] of a row-major block `width` wide.
 template <typename T>
@@ -42,9 +36,9 @@ struct Block {
     const std::vector<int64_t>& place;
 };
 
-// (x 2^-exponent - mean) / deviation, cut at +-1e100; NaN stays.
-void standardise(const std::vector<Column>&, int64_t rows, const std::vector<int>& exponent,
-                 const std::vector<Centre>& centre, Block<double> out);
+// (x 2^-exponent - mean) / scale, cut at +-1e100; NaN stays. Returns which columns hold infinity.
+std::vector<bool> standardise(const std::vector<Column>&, int64_t rows, const std::vector<int>& exponent,
+                              const std::vector<double>& mean, const std::vector<double>& scale, Block<double> out);
 
 // table[c][x - low[c]] where x is an integer within the table, else table[c].back().
 template <typename Code>

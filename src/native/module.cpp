@@ -118,41 +118,27 @@ struct RawColumns {
         return {out.data(), int64_t(out.shape(1)), place};
     }
 
-    // (missing, infinite, integral, low, high) of each column
-    nb::list summarise() const {
+    nb::list summarise(std::optional<In<double, 1>> weight) const {
+        require(!weight || int64_t(weight->shape(0)) == n_rows, "a weight a row");
         std::vector<Summary> found;
         {
             nb::gil_scoped_release release;
-            found = columns::summarise(views, n_rows);
+            found = columns::summarise(views, n_rows, weight ? weight->data() : nullptr);
         }
         nb::list out;
-        for (const Summary& s : found) out.append(nb::make_tuple(s.missing, s.infinite, s.integral, s.low, s.high));
+        for (const Summary& s : found)
+            out.append(nb::make_tuple(s.missing, s.infinite, s.integral, s.low, s.high, s.exponent, s.mean, s.scale));
         return out;
     }
 
-    // (mean, deviation) of each column
-    nb::list centre(const std::vector<int>& exponent, std::optional<In<double, 1>> weight) const {
-        require(exponent.size() == views.size(), "an exponent a column");
-        require(!weight || int64_t(weight->shape(0)) == n_rows, "a weight a row");
-        std::vector<Centre> found;
-        {
-            nb::gil_scoped_release release;
-            found = columns::centre(views, n_rows, exponent, weight ? weight->data() : nullptr);
-        }
-        nb::list out;
-        for (const Centre& c : found) out.append(nb::make_tuple(c.mean, c.deviation));
-        return out;
-    }
-
-    void standardise(const std::vector<int>& exponent, const std::vector<double>& mean,
-                     const std::vector<double>& deviation, const std::vector<int64_t>& place, Target<double> out) const {
+    std::vector<bool> standardise(const std::vector<int>& exponent, const std::vector<double>& mean,
+                                  const std::vector<double>& scale, const std::vector<int64_t>& place,
+                                  Target<double> out) const {
         const size_t n = views.size();
-        require(exponent.size() == n && mean.size() == n && deviation.size() == n, "parameters for every column");
-        std::vector<Centre> centre;
-        for (size_t c = 0; c < n; ++c) centre.push_back({mean[c], deviation[c]});
+        require(exponent.size() == n && mean.size() == n && scale.size() == n, "parameters for every column");
         const columns::Block<double> to = block(out, place);
         nb::gil_scoped_release release;
-        columns::standardise(views, n_rows, exponent, centre, to);
+        return columns::standardise(views, n_rows, exponent, mean, scale, to);
     }
 
     template <typename Code>
@@ -417,9 +403,8 @@ NB_MODULE(_core, m) {
     m.doc() = "Native core: the fused E-step and the posterior, over arrays.";
     nb::class_<RawColumns>(m, "RawColumns")
         .def(nb::init<std::vector<Raw>>(), nb::arg("columns"))
-        .def("summarise", &RawColumns::summarise)
-        .def("centre", &RawColumns::centre, nb::arg("exponent"), nb::arg("weight").none())
-        .def("standardise", &RawColumns::standardise, nb::arg("exponent"), nb::arg("mean"), nb::arg("deviation"),
+        .def("summarise", &RawColumns::summarise, nb::arg("weight").none())
+        .def("standardise", &RawColumns::standardise, nb::arg("exponent"), nb::arg("mean"), nb::arg("scale"),
              nb::arg("place"), nb::arg("out"))
         .def("look_up", &RawColumns::look_up<uint8_t>, nb::arg("low"), nb::arg("table"), nb::arg("place"), nb::arg("out"))
         .def("look_up", &RawColumns::look_up<uint16_t>, nb::arg("low"), nb::arg("table"), nb::arg("place"), nb::arg("out"))

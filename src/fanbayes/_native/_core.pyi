@@ -12,21 +12,21 @@ class RawColumns:
     """Columns of numbers, one-dimensional arrays of any stride, that are read in blocks of rows together."""
 
     def __init__(self, columns: Sequence[NDArray[Any]]) -> None: ...
-    def summarise(self) -> list[tuple[int, bool, bool, float, float]]:
-        """Return (n_missing, has_infinity, is_integral, low, high) of each column."""
+    def summarise(self, weight: Floats | None) -> list[tuple[int, bool, bool, float, float, int, float, float]]:
+        """Return (n_missing, has_infinity, is_integral, low, high, exponent, mean, scale) of each column.
 
-    def centre(self, exponent: Sequence[int], weight: Floats | None) -> list[tuple[float, float]]:
-        """Return (mean, standard deviation) of x * 2**-exponent for each column."""
+        Mean and scale are the weighted mean and standard deviation of x * 2**-exponent.
+        """
 
     def standardise(
         self,
         exponent: Sequence[int],
         mean: Sequence[float],
-        deviation: Sequence[float],
+        scale: Sequence[float],
         place: Sequence[int],
         out: Floats,
-    ) -> None:
-        """Fill columns `place` of `out` with (x * 2**-exponent - mean) / deviation."""
+    ) -> list[bool]:
+        """Fill columns `place` of `out` with (x * 2**-exponent - mean) / scale; tell which have infinity."""
 
     def look_up(
         self,

@@ -10,11 +10,15 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fanbayes.data.sources import Level, Source, infinite
+from fanbayes import _native
+from fanbayes.data.sources import Level, NumericColumn, Source, infinite
 
 Kind = Literal["discrete", "continuous", "binned"]
 
 MAX_LEVELS = 65_535
+
+# Integers within such a range are looked up in a table rather than searched for.
+_LOOKUP_SPAN = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -54,14 +58,25 @@ class Column:
         """log(dx' / dx) of a continuous column, negated: log density in the column's own unit = log p(x') - it."""
         return math.log(self.scale) + self.exponent * math.log(2.0)
 
-    def standardise(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Centred and scaled values; beyond 1e100 they are cut, so that their squares stay finite."""
-        z = (_times_power_of_two(x, -self.exponent) - self.centre) / self.scale
-        return np.clip(z, -1e100, 1e100, out=z)
+    @property
+    def lookup(self) -> tuple[int, NDArray[np.uint16]] | None:
+        """First integer of a table from integers to codes, and the table, whose last entry means "missing".
+
+        None where the levels are not integers of a modest range.
+        """
+        if not self.levels or not all(isinstance(level, int) for level in self.levels):
+            return None
+        levels = np.array(self.levels, dtype=np.int64)
+        low, high = int(levels.min()), int(levels.max())
+        if high - low >= _LOOKUP_SPAN or max(abs(low), abs(high)) >= 2**53:
+            return None
+        table = np.full(high - low + 2, self.n_levels, dtype=np.uint16)
+        table[levels - low] = np.arange(self.n_levels)
+        return low, table
 
     def restore(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
         """Values in the column's own unit."""
-        return _times_power_of_two(z * self.scale + self.centre, self.exponent)
+        return np.ldexp(z * self.scale + self.centre, self.exponent)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values only."""
@@ -73,43 +88,50 @@ class Column:
         return cls(**{**values, "levels": tuple(values["levels"]), "cuts": tuple(values["cuts"])})
 
 
-def _times_power_of_two(x: NDArray[np.float64], exponent: int) -> NDArray[np.float64]:
-    return x * 2.0**exponent if abs(exponent) < 1000 else np.ldexp(x, exponent)
+def numeric_columns(
+    sources: Sequence[NumericColumn], is_category: Sequence[bool], weight: NDArray[np.float64] | None
+) -> list[Column]:
+    """Columns of numbers, taken as categories or as continuous, with case weights (n_rows,) or None."""
+    columns = []
+    counted = []  # positions of integers of a modest range, taken as categories: their levels are counted through
+    for source, category, summary in zip(sources, is_category, _raw(sources).summarise(weight)):
+        n_missing, has_infinity, is_integral, low, high, exponent, mean, scale = summary
+        if has_infinity:
+            raise ValueError(infinite(source.name))
+        column = Column(source.name, "continuous", source.dtype)
+        if n_missing < len(source.values):
+            column = replace(column, low=low, high=high, centre=low)
+        if low < high:
+            column = replace(column, exponent=exponent, centre=mean, scale=scale)
+        if category and is_integral and 0 <= high - low < _LOOKUP_SPAN:
+            counted.append(len(columns))
+        elif category:
+            column = _with_levels(source, tuple(source.distinct()))
+        columns.append(column)
+    lows = [int(columns[k].low) for k in counted]
+    spans = [int(columns[k].high - columns[k].low) + 1 for k in counted]
+    for k, found in zip(counted, _raw([sources[k] for k in counted]).distinct(lows, spans)):
+        boolean = sources[k].values.dtype.kind == "b"
+        columns[k] = _with_levels(sources[k], tuple(bool(v) if boolean else v for v in found))
+    return columns
 
 
-def discrete_column(source: Source) -> Column:
-    """Column of a source taken as categories: those declared by its type, else those seen."""
-    levels = tuple(source.declared if source.declared is not None else source.distinct())
+def _raw(sources: Sequence[NumericColumn]) -> _native.RawColumns:
+    return _native.RawColumns([s.native for s in sources])
+
+
+def symbolic_column(source: Source) -> Column:
+    """Column of symbols: the categories that its type declares, else those seen."""
+    return _with_levels(source, tuple(source.declared if source.declared is not None else source.distinct()))
+
+
+def _with_levels(source: Source, levels: tuple[Level, ...]) -> Column:
     if len(levels) > MAX_LEVELS:
         raise ValueError(
             f"column {source.name!r} has {len(levels)} categories, more than {MAX_LEVELS}; drop it if it is an "
             "identifier, or merge its rare categories"
         )
     return Column(source.name, "discrete", source.dtype, levels=levels)
-
-
-def continuous_column(name: str, dtype: str, x: NDArray[np.float64], weight: NDArray[np.float64] | None) -> Column:
-    """Column of numbers `x` (n_rows,), NaN where missing, with case weights (n_rows,)."""
-    column = Column(name, "continuous", dtype)
-    observed = ~np.isnan(x)
-    if not observed.all():
-        x = x[observed]
-        weight = None if weight is None else weight[observed]
-    if len(x) == 0:
-        return column
-    low, high = float(x.min()), float(x.max())
-    if not (math.isfinite(low) and math.isfinite(high)):
-        raise ValueError(infinite(name))
-    column = replace(column, low=low, high=high)
-    if low == high:
-        return replace(column, centre=low)
-    exponent = math.frexp(max(abs(low), abs(high)))[1]
-    z = _times_power_of_two(x, -exponent)
-    centre = float(np.average(z, weights=weight))
-    z -= centre
-    np.square(z, out=z)
-    scale = math.sqrt(float(np.average(z, weights=weight)))
-    return replace(column, exponent=exponent, centre=centre, scale=scale)
 
 
 @dataclass(frozen=True)
@@ -160,25 +182,21 @@ def is_wide(column: Column) -> bool:
 
 def check_content(column: Column, source: Source) -> None:
     """Refuse a column whose content does not fit what it was in training."""
-    if source.content == "nothing":
-        return
-    if column.kind != "discrete":
-        if source.content != "numbers":
+    holds_strings = any(isinstance(level, str) for level in column.levels)
+    if not source.symbolic:
+        if column.kind == "discrete" and holds_strings and source.content != "nothing":
             raise ValueError(
-                f"column {column.name!r} held numbers in training and holds {source.dtype} values now; convert "
-                "it to numbers"
+                f"column {column.name!r} held categories such as {column.levels[0]!r} in training and holds "
+                "numbers now; convert it to the same categories"
             )
-    elif source.content == "numbers" and any(isinstance(level, str) for level in column.levels):
+    elif source.content == "nothing":
+        return
+    elif column.kind != "discrete":
         raise ValueError(
-            f"column {column.name!r} held categories such as {column.levels[0]!r} in training and holds "
-            "numbers now; convert it to the same categories"
+            f"column {column.name!r} held numbers in training and holds {source.dtype} values now; convert "
+            "it to numbers"
         )
-    elif (
-        source.content == "symbols"
-        and column.levels
-        and not any(isinstance(level, str) for level in column.levels)
-        and any(isinstance(value, str) for value in source.distinct())
-    ):
+    elif column.levels and not holds_strings and any(isinstance(value, str) for value in source.distinct()):
         raise ValueError(
             f"column {column.name!r} held values such as {column.levels[0]!r} in training and holds strings now; "
             "convert it to the same categories"

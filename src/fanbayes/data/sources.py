@@ -18,9 +18,6 @@ Level = str | bool | int | float
 Content = Literal["numbers", "symbols", "nothing"]
 Mask = NDArray[np.bool_]
 
-# Integers within this span are looked up in a table rather than searched for.
-_LOOKUP_SPAN = 1 << 20
-
 _REMEDY = "turn it into numbers, strings or categories, or drop it"
 
 
@@ -30,8 +27,10 @@ class Source(Protocol):
     Attributes
     ----------
     name : str
+    symbolic : bool
+        Whether its type is one of strings, booleans or categories.
     content : {"numbers", "symbols", "nothing"}
-        Strings, booleans and categories are symbols; "nothing" is a column without any value.
+        What the values are; "nothing" is a column without any value.
     dtype : str
         The name of its type, for messages and to give samples back as they came.
     declared : sequence of levels or None
@@ -40,6 +39,8 @@ class Source(Protocol):
 
     @property
     def name(self) -> str: ...  # noqa: D102
+    @property
+    def symbolic(self) -> bool: ...  # noqa: D102
     @property
     def content(self) -> Content: ...  # noqa: D102
     @property
@@ -82,11 +83,26 @@ class NumericColumn:
     declared: Sequence[Level] | None = None
 
     @property
+    def symbolic(self) -> bool:
+        """Whether it is boolean."""
+        return self.values.dtype.kind == "b"
+
+    @property
     def content(self) -> Content:
         """Numbers, symbols if boolean, nothing if all are missing."""
         if self.values.dtype.kind == "b":
             return "symbols"
         return "nothing" if self.values.dtype.kind == "f" and bool(np.isnan(self.values).all()) else "numbers"
+
+    @property
+    def native(self) -> NDArray[Any]:
+        """Values in one of the types that the native core reads."""
+        kind = self.values.dtype.kind
+        if kind == "b":
+            return self.values.view(np.uint8)
+        if self.values.dtype.isnative and self.values.dtype.name in ("float64", "float32", "int64", "int32", "uint8"):
+            return self.values
+        return self.values.astype(np.int64 if kind in "iu" and self.values.dtype != np.uint64 else np.float64)
 
     def numbers(self) -> NDArray[np.float64]:
         """Values as float64, NaN where missing."""
@@ -100,44 +116,22 @@ class NumericColumn:
 
     def distinct(self) -> list[Level]:
         """Distinct values; whole numbers as int."""
-        values = self.values[~self.missing()] if self.values.dtype.kind == "f" else self.values
+        values = np.unique(self.values[~self.missing()])
         if values.dtype.kind == "b":
-            found = [level for level in (False, True) if bool((values == level).any())]
-            return list(found)
-        if len(values) and _are_integers(values):
-            low, high = int(values.min()), int(values.max())
-            if high - low < _LOOKUP_SPAN:
-                present = np.zeros(high - low + 1, dtype=bool)
-                offset = values - values.dtype.type(low)
-                if values.dtype.kind == "i":  # what wraps around is right as an unsigned number
-                    offset = offset.view(f"u{offset.dtype.itemsize}")
-                present[offset.astype(np.intp)] = True
-                return [low + int(k) for k in np.flatnonzero(present)]
-            return [int(v) for v in np.unique(values)]
+            return [bool(v) for v in values]
         if np.isinf(values).any():
             raise ValueError(infinite(self.name))
-        return [float(v) for v in np.unique(values)]
+        return [int(v) for v in values] if _are_integers(values) else [float(v) for v in values]
 
     def codes(self, levels: Sequence[Level]) -> NDArray[np.integer[Any]]:
-        """Index in `levels` by table or by search."""
+        """Index in `levels` by search."""
         n = len(levels)
         if n == 0 or any(isinstance(level, str) for level in levels):
             return np.full(len(self.values), n, dtype=np.int32)
         keys = np.asarray(levels)
-        values = self.values.astype(np.int8) if self.values.dtype.kind == "b" else self.values
-        if keys.dtype.kind in "bi" and int(keys.max()) - int(keys.min()) < _LOOKUP_SPAN:
-            low, high = int(keys.min()), int(keys.max())
-            table = np.full(high - low + 2, n, dtype=np.uint8 if n < 256 else np.int32)
-            table[keys.astype(np.int64) - low] = np.arange(n)
-            inside = (values >= low) & (values <= high)  # False for NaN
-            if values.dtype.kind == "f":
-                inside &= values == np.floor(values)
-            at = np.where(inside, values, 0).astype(np.int64) - low
-            at[~inside] = high + 1 - low
-            return np.asarray(table[at])
         order = np.argsort(keys)
-        at = np.minimum(np.searchsorted(keys[order], values), n - 1)
-        return np.where(keys[order][at] == values, order[at], n).astype(np.int32)
+        at = np.minimum(np.searchsorted(keys[order], self.values), n - 1)
+        return np.where(keys[order][at] == self.values, order[at], n).astype(np.int32)
 
 
 def _are_integers(values: NDArray[Any]) -> bool:
@@ -155,6 +149,7 @@ class ObjectColumn:
     dtype: str
     content: Content = "symbols"
     declared: Sequence[Level] | None = None
+    symbolic: bool = True
 
     def numbers(self) -> NDArray[np.float64]:
         """Not a column of numbers."""
@@ -183,6 +178,7 @@ class CategoryColumn:
     values: NDArray[np.integer[Any]]
     dtype: str
     declared: Sequence[Level]
+    symbolic: bool = True
 
     @property
     def content(self) -> Content:
@@ -217,6 +213,7 @@ class SeriesColumn:
     dtype: str
     content: Content
     declared: Sequence[Level] | None = None
+    symbolic: bool = True
 
     def numbers(self) -> NDArray[np.float64]:
         """Not a column of numbers."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +14,11 @@ from fanbayes.data.schema import (
     Column,
     Schema,
     check_content,
-    continuous_column,
-    discrete_column,
     is_wide,
+    numeric_columns,
+    symbolic_column,
 )
-from fanbayes.data.sources import Source, infinite
+from fanbayes.data.sources import NumericColumn, Source, infinite
 
 Floats = NDArray[np.float64]
 
@@ -120,14 +119,14 @@ class EncodedTable:
 
 
 def learn_table(
-    sources: Iterable[Source],
+    sources: Sequence[Source],
     is_category: Sequence[bool],
     frame: str | None,
     labels: NDArray[np.int32],
     weights: Floats | None,
     cut_points: Callable[[Floats], Floats] | None = None,
 ) -> tuple[Schema, EncodedTable]:
-    """Learn what the columns are and encode them, one column at a time.
+    """Learn what the columns are and encode them.
 
     Parameters
     ----------
@@ -143,82 +142,82 @@ def learn_table(
     schema : Schema
     table : EncodedTable
     """
-    n = len(labels)
-    # Codes go straight to where they stay; no second copy of the table exists but for wide columns.
-    narrow = np.empty((n, len(is_category)), dtype=np.uint8)
-    wide: list[NDArray[np.uint16]] = []
-    numbers: list[Floats] = []
-    columns: list[Column] = []
-    n_narrow = 0
     for source, category in zip(sources, is_category):
-        if category:
-            column = discrete_column(source)
-            codes = source.codes(column.levels)
-        else:
-            if source.content == "symbols":
-                raise ValueError(
-                    f"column {source.name!r} holds {source.dtype} values but is said to be numeric; add it to "
-                    "categorical_features or convert it to numbers"
-                )
-            x = source.numbers()
-            column = continuous_column(source.name, source.dtype, x, weights)
-            if cut_points is None:
-                if column.is_informative:
-                    numbers.append(column.standardise(x))
-                columns.append(column)
-                continue
-            cuts = cut_points(x)
-            column = replace(column, kind="binned", cuts=tuple(float(c) for c in cuts))
-            codes = binned_codes(x, column)
-        columns.append(column)
-        if not column.is_informative:
-            continue
-        if is_wide(column):
-            wide.append(codes.astype(np.uint16))
-        else:
-            narrow[:, n_narrow] = codes
-            n_narrow += 1
-    schema = Schema(tuple(columns), frame)
-    table = EncodedTable(
-        Layout.of(schema),
-        narrow if n_narrow == narrow.shape[1] else np.ascontiguousarray(narrow[:, :n_narrow]),
-        _side_by_side(wide, n, np.uint16),
-        _side_by_side(numbers, n, np.float64),
-        labels,
-        weights,
-    )
-    return schema, table
+        if not category and not isinstance(source, NumericColumn):
+            raise ValueError(
+                f"column {source.name!r} holds {source.dtype} values but is said to be numeric; add it to "
+                "categorical_features or convert it to numbers"
+            )
+    numeric = [j for j, s in enumerate(sources) if isinstance(s, NumericColumn)]
+    of_numbers = [s for s in sources if isinstance(s, NumericColumn)]
+    columns = dict(zip(numeric, numeric_columns(of_numbers, [is_category[j] for j in numeric], weights)))
+    for j, source in enumerate(sources):
+        if j not in columns:
+            columns[j] = symbolic_column(source)
+        elif cut_points is not None and columns[j].kind == "continuous":
+            cuts = tuple(float(c) for c in cut_points(source.numbers()))
+            columns[j] = replace(columns[j], kind="binned", cuts=cuts)
+    schema = Schema(tuple(columns[j] for j in range(len(sources))), frame)
+    table = encode_table(schema, sources, len(labels), unknown_is_error=False)
+    return schema, replace(table, labels=labels, weights=weights)
 
 
 def encode_table(schema: Schema, sources: Sequence[Source], n_rows: int, unknown_is_error: bool) -> EncodedTable:
     """Encode rows by a schema that is already known.
 
-    A category that the schema does not know counts as missing, or is an error.
+    A category that the schema does not know counts as missing, or is an error. Nothing but the table itself is
+    as long as the rows, save one column of codes at a time for columns that are not looked up natively.
     """
+    for column, source in zip(schema.columns, sources):
+        check_content(column, source)
     layout = Layout.of(schema)
     narrow = np.empty((n_rows, layout.n_narrow), dtype=np.uint8)
     wide = np.empty((n_rows, layout.n_discrete - layout.n_narrow), dtype=np.uint16)
     numbers = np.empty((n_rows, layout.n_numbers))
-    for column, source in zip(schema.columns, sources):
-        check_content(column, source)
-    for k, j in enumerate(schema.discrete):
-        column, source = schema[j], sources[j]
-        codes = binned_codes(_finite(source), column) if column.kind == "binned" else source.codes(column.levels)
-        if unknown_is_error and column.kind == "discrete":
-            unknown = (codes == column.n_levels) & ~source.missing()
-            if unknown.any():
-                row = int(np.argmax(unknown))
-                raise ValueError(
-                    f"column {column.name!r} has a category in row {row} that was not seen in training; "
-                    "handle_unknown='missing' would take it as missing"
-                )
-        if k < layout.n_narrow:
-            narrow[:, k] = codes
-        else:
-            wide[:, k - layout.n_narrow] = codes
-    for k, j in enumerate(schema.continuous):
-        numbers[:, k] = schema[j].standardise(_finite(sources[j]))
+    for first, block in ((0, narrow), (layout.n_narrow, wide)):
+        places = schema.discrete[first : first + block.shape[1]]
+        _encode_discrete([(schema[j], sources[j]) for j in places], block, unknown_is_error)
+    _standardise([(schema[j], sources[j]) for j in schema.continuous], numbers)
     return EncodedTable(layout, narrow, wide, numbers)
+
+
+Pairs = Sequence[tuple[Column, Source]]
+
+
+def _encode_discrete(pairs: Pairs, block: NDArray[np.uint8] | NDArray[np.uint16], unknown_is_error: bool) -> None:
+    """Fill a block with the codes of its columns."""
+    together = []  # integers: looked up natively, all columns in one pass
+    for place, (column, source) in enumerate(pairs):
+        if isinstance(source, NumericColumn) and column.lookup is not None:
+            together.append((place, source.native, *column.lookup))
+        elif column.kind == "binned":
+            block[:, place] = binned_codes(_finite(source), column)
+        else:
+            block[:, place] = source.codes(column.levels)
+    if together:
+        at, values, low, tables = zip(*together)
+        _native.RawColumns(list(values)).look_up(low, list(tables), at, block)
+    for place, (column, source) in enumerate(pairs):
+        if unknown_is_error and column.kind == "discrete":
+            unknown = (block[:, place] == column.n_levels) & ~source.missing()
+            if unknown.any():
+                raise ValueError(
+                    f"column {column.name!r} has a category in row {int(np.argmax(unknown))} that was not seen in "
+                    "training; handle_unknown='missing' would take it as missing"
+                )
+
+
+def _standardise(pairs: Pairs, block: Floats) -> None:
+    """Fill a block with the standardised values of its columns."""
+    if not pairs:
+        return
+    raw = _native.RawColumns([s.native if isinstance(s, NumericColumn) else s.numbers() for _, s in pairs])
+    columns = [c for c, _ in pairs]
+    exponents, centres, scales = zip(*((c.exponent, c.centre, c.scale) for c in columns))
+    has_infinity = raw.standardise(exponents, centres, scales, range(len(columns)), block)
+    for column, bad in zip(columns, has_infinity):
+        if bad:
+            raise ValueError(infinite(column.name))
 
 
 def binned_codes(x: Floats, column: Column) -> NDArray[np.intp]:
@@ -233,12 +232,3 @@ def _finite(source: Source) -> Floats:
     if np.isinf(x).any():
         raise ValueError(infinite(source.name))
     return x
-
-
-def _side_by_side(columns: list[NDArray[Any]], n_rows: int, dtype: type) -> NDArray[Any]:
-    """Columns (n_rows,) as one row-major block (n_rows, n_columns), freeing each as it is copied."""
-    block: NDArray[Any] = np.empty((n_rows, len(columns)), dtype=dtype)
-    for k in range(len(columns)):
-        block[:, k] = columns[k]
-        columns[k] = columns[k][:0]
-    return block

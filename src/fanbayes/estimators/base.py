@@ -36,6 +36,7 @@ from fanbayes.estimators.validation import (
 from fanbayes.learning.em import Problem
 from fanbayes.learning.expectation import Workers, posterior, workers
 from fanbayes.learning.selection import Fit, Search, Selection, select
+from fanbayes.model.attribution import Explanation, explain
 from fanbayes.model.network import Network, Prior
 from fanbayes.model.sampling import draw
 from fanbayes.model.tables import feature_parameters
@@ -112,8 +113,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             rows, y, weights = rows.take(present), y[present], weights[present]
         classes, labels = encode_labels(y)
         sources = list(rows.sources())
-        said = [s.content == "symbols" or s.declared is not None for s in sources]
-        is_category = category_mask(self.categorical_features, rows.names, said)
+        is_category = category_mask(self.categorical_features, rows.names, [s.symbolic for s in sources])
         cuts = None
         if self.discretize == "mdlp":
             cuts = partial(cut_points, labels=labels, n_classes=len(classes), weight=weights)
@@ -319,6 +319,27 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         columns = feature_parameters(self.network_, self.schema_, feature, self.classes_.tolist())
         return to_user_table(columns, self.schema_.frame)
+
+    def explain(self, X: Any, *, classes: Sequence[Any] | None = None) -> Explanation:
+        """Why each row is of one class rather than another: the log-odds as a sum over features.
+
+        The contributions are those of Aumann and Shapley (`fanbayes.model.attribution`): with the prior log-odds
+        they add up to the log-odds, and naive Bayes' are its own terms.
+
+        Parameters
+        ----------
+        X : data frame or array-like of shape (n_samples, n_features)
+        classes : two labels, optional
+            The class, and the one to compare it with; by default the predicted class and the runner-up of each row.
+
+        Returns
+        -------
+        Explanation
+            Arrays, and tables by `table()`, `summary()` and `worth_observing()`.
+        """
+        check_is_fitted(self)
+        table = self._encode(X)
+        return explain(self.network_, self.schema_, table, self._run(table, "states"), self.classes_, classes)
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[Any, NDArray[Any]]:
         """Draw rows and their classes from the model.

@@ -98,6 +98,12 @@ def begin(problem: Problem, network: Network) -> Climb:
     return Climb(network, statistics, objective, tuple((float(o),) for o in objective), np.full(len(network), np.inf))
 
 
+def arrived(problem: Problem, network: Network, statistics: Statistics) -> Climb:
+    """A climb that is at its end: the statistics do not depend on the parameters that they led to."""
+    objective = _objective(problem, network, statistics)
+    return Climb(network, statistics, objective, tuple((float(o),) for o in objective), np.zeros(len(network)))
+
+
 def advance(
     problem: Problem, climb: Climb, n_passes: int, tol: float, report: Callable[[Climb], None] | None = None
 ) -> Climb:
@@ -124,8 +130,12 @@ def has_converged(climb: Climb, least_gain: float) -> bool:
 def _look(problem: Problem, network: Network) -> tuple[Statistics, Floats]:
     """One pass: statistics and objective at the parameters."""
     statistics = expect(problem.table, network, problem.hard, problem.crew)
+    return statistics, _objective(problem, network, statistics)
+
+
+def _objective(problem: Problem, network: Network, statistics: Statistics) -> Floats:
     fit = statistics.joint if problem.hard else statistics.log_likelihood
-    return statistics, fit + log_prior(network, problem.prior)
+    return fit + log_prior(network, problem.prior)
 
 
 def _plain_step(problem: Problem, climb: Climb) -> Climb:

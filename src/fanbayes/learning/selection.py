@@ -10,11 +10,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fanbayes.learning.em import Climb, Problem, advance, begin, has_converged
+from fanbayes.learning.em import Climb, Problem, advance, arrived, begin, has_converged
 from fanbayes.learning.expectation import expect
 from fanbayes.learning.scores import Criterion, Scores, score
 from fanbayes.learning.starts import labelled_naive_bayes, random_networks, split_networks
-from fanbayes.model.network import Network
+from fanbayes.model.network import Network, Statistics
 from fanbayes.model.structure import Structure
 
 # Passes between two halvings of the starts.
@@ -22,6 +22,7 @@ ROUND = 6
 
 Status = Literal["best", "stopped", "degenerate"]
 Origin = Literal["naive Bayes", "random", "split"]
+NaiveBayes = tuple[Network, Statistics]
 
 
 @dataclass(frozen=True)
@@ -109,12 +110,12 @@ def continue_with_cem(problem: Problem, search: Search, selection: Selection) ->
     return Selection(tuple(fits))
 
 
-def fit_size(problem: Problem, search: Search, size: int, nb: Network, previous: Network | None) -> Fit:
+def fit_size(problem: Problem, search: Search, size: int, nb: NaiveBayes, previous: Network | None) -> Fit:
     """Best network of one size, of several starts: short runs, the worse half dropped, the best finished.
 
     Parameters
     ----------
-    nb : the naive Bayes network of the labelled rows, around which starts are drawn
+    nb : the naive Bayes network of the labelled rows, around which starts are drawn, and its statistics
     previous : the network of one component less, if there is one, to start from as well
     """
     began = time.perf_counter()
@@ -170,23 +171,24 @@ def _starts(
     problem: Problem,
     search: Search,
     structure: Structure,
-    nb: Network,
+    nb: NaiveBayes,
     previous: Network | None,
     rng: np.random.Generator,
 ) -> tuple[Climb, list[Origin]]:
     """Networks to start from, after their first look at the data, and where each came from."""
+    naive, statistics = nb
     labels = problem.table.labels
     nothing_hidden = labels is not None and bool((labels >= 0).all())
     if structure.n_components == 1 and structure.class_of_cell is not None:
         # Naive Bayes, with p(h) = 1 if there is an h. EM on unlabelled rows begins with the labelled ones' fit.
         sure = tuple(np.zeros((1, len(f.parent))) for f in structure.factors[1:])
-        climb = begin(problem, Network(structure, nb.layout, nb.log_factors + sure, nb.log_table, nb.mean, nb.sigma2))
-        return replace(climb, gain=np.zeros(1)) if nothing_hidden else climb, ["naive Bayes"]
+        network = replace(naive, structure=structure, log_factors=naive.log_factors + sure)
+        return arrived(problem, network, statistics) if nothing_hidden else begin(problem, network), ["naive Bayes"]
     if structure.n_components == 1:
-        return begin(problem, random_networks(nb, structure, problem.prior, rng, 1)), ["random"]
+        return begin(problem, random_networks(naive, structure, problem.prior, rng, 1)), ["random"]
     n_split = 0 if previous is None else search.n_init // 2
     n_random = search.n_init - n_split
-    climb = begin(problem, random_networks(nb, structure, problem.prior, rng, n_random))
+    climb = begin(problem, random_networks(naive, structure, problem.prior, rng, n_random))
     if previous is not None and n_split:
         climb = climb.beside(begin(problem, split_networks(previous, structure, problem.prior, rng, n_split)))
     origins: list[Origin] = ["random"] * n_random

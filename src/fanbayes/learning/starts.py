@@ -14,14 +14,27 @@ from numpy.typing import NDArray
 from fanbayes.data.table import EncodedTable
 from fanbayes.learning.expectation import Workers, expect
 from fanbayes.model.families import categorical
-from fanbayes.model.network import Network, Prior, estimate, estimate_factors
+from fanbayes.model.network import (
+    Network,
+    Prior,
+    Statistics,
+    estimate,
+    estimate_factors,
+    log_complete_likelihood,
+)
 from fanbayes.model.structure import Structure, naive_bayes
 
 Floats = NDArray[np.float64]
 
 
-def labelled_naive_bayes(table: EncodedTable, n_classes: int, prior: Prior, crew: Workers) -> Network:
-    """NB (10) of the labelled rows: with one state a class, their labels are all that counts."""
+def labelled_naive_bayes(
+    table: EncodedTable, n_classes: int, prior: Prior, crew: Workers
+) -> tuple[Network, Statistics]:
+    """NB (10) of the labelled rows, and their statistics under it.
+
+    With one state a class nothing is hidden: the statistics do not depend on the parameters, and their
+    log-likelihood follows from them.
+    """
     structure, layout = naive_bayes(n_classes), table.layout
     shape = (1, layout.n_numbers, n_classes)
     flat = Network(
@@ -32,7 +45,10 @@ def labelled_naive_bayes(table: EncodedTable, n_classes: int, prior: Prior, crew
         np.zeros(shape),
         np.ones(shape),
     )
-    return estimate(expect(table.labelled_only(), flat, hard=False, crew=crew), structure, layout, prior)
+    statistics = expect(table.labelled_only(), flat, hard=False, crew=crew)
+    network = estimate(statistics, structure, layout, prior)
+    fit = log_complete_likelihood(statistics, network)
+    return network, replace(statistics, log_likelihood=fit, joint=fit, classification=fit)
 
 
 def random_networks(nb: Network, structure: Structure, prior: Prior, rng: np.random.Generator, n: int) -> Network:

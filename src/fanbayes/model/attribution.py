@@ -160,36 +160,197 @@ def explain(
     ----------
     network : Network of one
     schema, table : the columns, and the rows encoded by them
-    log_states : log p(s, x) (n_rows, n_states)
+    log_states : log p(s, x) (n_rows, n_states), up to a constant a row
     classes : labels (n_classes,)
-    pair : two of the labels; None for the most probable class of each row and the next
+    pair : two of the labels; None for the most probable class of each row against the next
 
     Returns
     -------
     Explanation
     """
     columns = sorted(schema.discrete + schema.continuous)
-    values = _values_as_text(schema, table, columns)
-    missing = np.ones((table.n_rows, len(schema.columns)), dtype=bool)
-    missing[:, columns] = np.array([[v is None for v in column] for column in values]).reshape(len(columns), -1).T
-    information = information_gain(network, schema, softmax(log_states, axis=1), missing)[:, columns]
+    values = {j: _values_as_text(schema, table, j) for j in columns}
+    missing = np.zeros((table.n_rows, len(schema.columns)), dtype=bool)
+    for j in columns:
+        missing[:, j] = [v is None for v in values[j]]
     chosen = _pairs(network.structure, log_states, classes, pair)
-    parts = attribute(network, schema, table, chosen)
+    found = attribute(network, table, chosen)
     return Explanation(
-        **{f.name: getattr(parts, f.name) for f in fields(parts)},
+        found.log_odds,
+        found.prior,
+        found.contributions[:, np.argsort(schema.discrete + schema.continuous)],
+        found.component,
+        found.responsibility,
         features=tuple(schema[j].name for j in columns),
-        values=values,
+        values=tuple(values[j] for j in columns),
         classes=classes[chosen],
-        information=information,
+        information=information_gain(network, schema, softmax(log_states, axis=1), missing)[:, columns],
         frame=schema.frame,
     )
 
 
-def attribute(network: Network, schema: Schema, table: EncodedTable, pairs: Ints) -> Attribution:
-    """Contributions of the columns that have parameters, in their order, for each row's pair of classes (n_rows, 2)."""
-    order = np.argsort(schema.discrete + schema.continuous)
-    n_numbers = max(1, len(order) * int(np.bincount(network.structure.class_of).max()))
-    edges = np.arange(0, table.n_rows + 1, max(1, _NUMBERS_AT_ONCE // n_numbers)).tolist()
-    blocks = [_attribute(network, table.take(slice(a, b)), pairs[a:b]) for a, b in zip(edges, [*edges[1:], None])]
-    whole = Attribution(*(np.concatenate([getattr(b, f.name) for b in blocks]) for f in fields(Attribution)))
-    return Attribution(whole.log_odds, whole.prior, whole.contributions[:, order], whole.component, whole.responsibility)
+def attribute(network: Network, table: EncodedTable, pairs: Ints) -> Attribution:
+    """Contributions of the discrete and then the continuous columns to the log-odds of pairs of classes (n_rows, 2).
+
+    Raises
+    ------
+    FloatingPointError
+        If prior and contributions miss the log-odds by more than `TOLERANCE`; the rest is never shared out.
+    """
+    layout, structure = network.layout, network.structure
+    levels = layout.first_level[:-1] + np.concatenate([table.narrow, table.wide], axis=1)  # (n_rows, n_discrete)
+    states, log_weight = _states_of_classes(network)
+    size = (layout.n_discrete + layout.n_numbers) * states.shape[1]
+    step = max(1, _NUMBERS_AT_ONCE // max(1, size))
+    blocks = []
+    for i in range(0, table.n_rows, step):
+        block = slice(i, i + step)
+        one, other = (
+            _terms(network, levels[block], table.numbers[block], states[c], log_weight[c]) for c in pairs[block].T
+        )
+        blocks.append(
+            Attribution(
+                one.log_joint - other.log_joint,
+                one.log_prior - other.log_prior,
+                one.terms - other.terms,
+                structure.component_of[one.state],
+                one.responsibility,
+            )
+        )
+        size_of_terms = np.abs(one.terms).sum(axis=1) + np.abs(other.terms).sum(axis=1)
+        _check(blocks[-1], size_of_terms, i)
+    return Attribution(*(np.concatenate([getattr(b, f.name) for b in blocks]) for f in fields(Attribution)))
+
+
+@dataclass(frozen=True)
+class _Terms:
+    """Log p(c, x) of one class for each row, and what it is made of."""
+
+    log_joint: Floats  # (n,)
+    log_prior: Floats  # (n,)
+    terms: Floats  # (n, n_features), A_i(c)
+    state: Ints  # (n,) the most responsible
+    responsibility: Floats  # (n,)
+
+
+def _terms(network: Network, levels: Ints, numbers: Floats, states: Ints, log_weight: Floats) -> _Terms:
+    """A_i(c) of rows, given the states (n, n_components) of their classes and log p(c, h)."""
+    log_p = _log_probabilities(network, levels, numbers, network.structure.cell_of[states])
+    slope = log_p.sum(axis=1)
+    log_joint = logsumexp(log_weight + slope, axis=1)
+    responsible = np.argmax(log_weight + slope, axis=1)
+    row = np.arange(len(states))
+    return _Terms(
+        log_joint,
+        logsumexp(log_weight, axis=1),
+        np.einsum("nih,nh->ni", log_p, path_weights(log_weight, slope)),
+        states[row, responsible],
+        np.exp((log_weight + slope)[row, responsible] - log_joint),
+    )
+
+
+def path_weights(log_weight: Floats, slope: Floats) -> Floats:
+    """W_h = ∫_0^1 softmax_h(log_weight + t slope) dt.
+
+    The interval is halved until, on each step, the slopes of the components that matter there differ by less than
+    pi over its length: a rule of 16 points is then exact to rounding. Steps become short only where one component
+    takes over from another.
+
+    Parameters
+    ----------
+    log_weight, slope : (n_rows, n_components); a weight may be -inf
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_components), each row summing to one
+    """
+    if slope.shape[1] == 1:
+        return np.ones_like(slope)
+    total = np.zeros_like(slope)
+    row, start = np.arange(len(slope)), np.zeros(len(slope))
+    for halving in range(_HALVINGS + 1):
+        length = 0.5**halving
+        s, a = slope[row], log_weight[row] + start[:, None] * slope[row]
+        due = length * _spread(a, s, length) <= _LONGEST if halving < _HALVINGS else np.ones(len(row), dtype=bool)
+        t = length * _NODES[:, None]
+        p = softmax(a[due][:, None, :] + t * s[due][:, None, :], axis=2)  # (steps, nodes, components)
+        np.add.at(total, row[due], length * np.einsum("k,nkh->nh", _WEIGHTS, p))
+        row, start = np.repeat(row[~due], 2), np.repeat(start[~due], 2)
+        start[1::2] += length / 2
+        if len(row) == 0:
+            break
+    return total
+
+
+def _spread(a: Floats, slope: Floats, length: float) -> Floats:
+    """Range (n,) of the slopes of lines that come near the highest on a step, beginning at a (n, n_components).
+
+    A line stays below another by at least what it does at the worse of the two ends; it is compared with those that
+    lead at the one and at the other end.
+    """
+    b = a + length * slope
+    row = np.arange(len(a))[:, None]
+    reach = np.full_like(a, np.inf)
+    for end in (a, b):
+        lead = np.argmax(end, axis=1, keepdims=True)
+        reach = np.minimum(reach, np.maximum(a - a[row, lead], b - b[row, lead]))
+    matters = reach > _NEGLIGIBLE
+    return np.asarray(np.where(matters, slope, -np.inf).max(axis=1) - np.where(matters, slope, np.inf).min(axis=1))
+
+
+def _log_probabilities(network: Network, levels: Ints, numbers: Floats, cells: Ints) -> Floats:
+    """Log p(x_i | cell) (n_rows, n_features, n_components), 0 where missing; cells : (n_rows, n_components)."""
+    discrete = network.log_table[0][levels[:, :, None], cells[:, None, :]]
+    parameters = gaussian.for_kernel(network.mean[0], network.sigma2[0])  # (3, n_numbers, n_cells)
+    mean, half_precision, log_norm = np.moveaxis(parameters[:, :, cells], 1, 2)  # (n_rows, n_numbers, n_components)
+    x = numbers[:, :, None]
+    continuous = np.where(np.isnan(x), 0.0, log_norm - half_precision * (x - mean) ** 2)
+    return np.concatenate([discrete, continuous], axis=1)
+
+
+def _states_of_classes(network: Network) -> tuple[Ints, Floats]:
+    """States of each class and log p(c, h), (n_classes, most components); what fills up a row has weight 0."""
+    structure = network.structure
+    sizes = np.bincount(structure.class_of)
+    first = np.cumsum(sizes) - sizes
+    number = np.arange(sizes.max())
+    is_state = number < sizes[:, None]
+    states = np.where(is_state, first[:, None] + number, first[:, None])
+    return states, np.where(is_state, network.log_weight[0, states], -np.inf)
+
+
+def _check(found: Attribution, size_of_terms: Floats, first_row: int) -> None:
+    rest = np.abs(found.prior + found.contributions.sum(axis=1) - found.log_odds)
+    wrong = ~(rest <= TOLERANCE * np.maximum(1.0, size_of_terms))
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise FloatingPointError(
+            f"the contributions of row {first_row + row} miss its log-odds, {found.log_odds[row]:g}, by {rest[row]:g}"
+        )
+
+
+def _pairs(structure: Structure, log_states: Floats, classes: NDArray[Any], pair: Sequence[Any] | None) -> Ints:
+    """Positions of the two classes to compare in each row (n_rows, 2)."""
+    if structure.n_classes < 2:
+        raise ValueError("there is nothing to explain: the model knows one class only")
+    if pair is None:
+        first = np.searchsorted(structure.class_of, np.arange(structure.n_classes))
+        log_joint = np.logaddexp.reduceat(log_states, first, axis=1)
+        return np.argsort(-log_joint, axis=1, kind="stable")[:, :2]
+    known = classes.tolist()
+    chosen = [known.index(c) for c in pair if c in known]
+    if len(pair) != 2 or len(set(chosen)) != 2:
+        raise ValueError(f"classes={pair!r} must be two of {', '.join(map(repr, known))}")
+    return np.tile(chosen, (len(log_states), 1))
+
+
+def _values_as_text(schema: Schema, table: EncodedTable, j: int) -> tuple[str | None, ...]:
+    """Values of column j in each row; None where missing."""
+    column = schema[j]
+    if column.kind == "continuous":
+        z = table.numbers[:, schema.continuous.index(j)]
+        return tuple(None if x != x else f"{x:.12g}" for x in column.restore(z).tolist())
+    k = schema.discrete.index(j)
+    codes = table.narrow[:, k] if k < table.layout.n_narrow else table.wide[:, k - table.layout.n_narrow]
+    names = [*map(str, level_names(column)), None]
+    return tuple(names[code] for code in codes.tolist())

@@ -1,0 +1,114 @@
+"""BIC, AIC, Cheeseman-Stutz and ICL."""
+
+import math
+
+import builders
+import numpy as np
+import oracles
+import pytest
+from scipy import stats
+
+from fanbayes.learning.expectation import Workers, expect
+from fanbayes.learning.scores import score
+from fanbayes.learning.starts import labelled_naive_bayes
+from fanbayes.model.network import Prior, estimate, n_parameters
+
+NAMES = ("log_likelihood", "n_parameters", "bic", "aic", "cs", "icl")
+
+
+PRIOR = Prior(1.0, "map", 1e-6)
+
+
+def score_of(world, prior=PRIOR, network=None):
+    network = world.network if network is None else network
+    statistics = expect(world.table, network, False, Workers())
+    return score(network, statistics, prior, world.table.total_weight)
+
+
+@pytest.mark.parametrize("kind", builders.KINDS)
+@pytest.mark.parametrize("n_components", [1, 2, 5])
+@pytest.mark.parametrize("alpha", [1.0, 0.4])
+def test_scores_are_the_definitions(kind, n_components, alpha):
+    world = builders.make_world(4, kind, n_components, levels=(2, 4), n=30)
+    sizes = builders.sizes(kind, 3, n_components)
+    d = oracles.n_parameters(builders.oracle_kind(kind), 3, sizes, [2, 4], 2)
+    wanted = oracles.scores(builders.oracle_kind(kind), world.plain, world.rows, alpha, d)
+    found = score_of(world, Prior(alpha, "map", 1e-6))
+    for name in NAMES:
+        assert getattr(found, name) == pytest.approx(wanted[name], rel=1e-10), name
+
+
+def log_predictive(codes, r, alpha):
+    """Log p of a sequence of codes under Dirichlet(alpha), one after the other."""
+    counts, total = np.zeros(r), 0.0
+    for code in codes:
+        total += math.log((alpha + counts[code]) / (alpha * r + counts.sum()))
+        counts[code] += 1
+    return total
+
+
+def log_student(values):
+    """Log p of a sequence of values under the normal-inverse-gamma prior, one after the other."""
+    kappa, a, b, m = oracles.KAPPA, oracles.A, oracles.B, 0.0
+    total = 0.0
+    for x in values:
+        total += stats.t.logpdf(x, 2 * a, m, math.sqrt(b * (kappa + 1) / (a * kappa)))
+        b += kappa * (x - m) ** 2 / (2 * (kappa + 1))
+        m = (kappa * m + x) / (kappa + 1)
+        kappa, a = kappa + 1, a + 0.5
+    return total
+
+
+@pytest.mark.parametrize(("kind", "pooled"), [("nb", False), ("fan", False), ("per_class", False), ("fm", True)])
+def test_cheeseman_stutz_is_the_exact_marginal_when_nothing_is_hidden(kind, pooled):
+    """With every label known and one component, D' is D: at any parameters, CS is log p(D | M)."""
+    world = builders.make_world(5, kind, 1, levels=(2, 4), n=40, unlabelled=0.0, weighted=False)
+    rows, wanted = world.rows, log_predictive(world.rows.labels, 3, 0.8)
+    groups = [np.full(40, True)] if pooled else [rows.labels == c for c in range(3)]
+    for group in groups:
+        for i, r in enumerate((2, 4)):
+            codes = rows.codes[group, i]
+            wanted += log_predictive(codes[codes >= 0], r, 0.8)
+        for i in range(2):
+            values = rows.numbers[group, i]
+            wanted += log_student(values[~np.isnan(values)])
+    prior = Prior(0.8, "map", 1e-6)
+    assert score_of(world, prior).cs == pytest.approx(wanted, rel=1e-10)
+    statistics = expect(world.table, world.network, False, Workers())
+    fitted = estimate(statistics, world.network.structure, world.table.layout, prior)
+    assert score_of(world, prior, fitted).cs == pytest.approx(wanted, rel=1e-10)
+
+
+@pytest.mark.parametrize("kind", ["nb", "fan", "per_class", "fm"])
+@pytest.mark.parametrize("unlabelled", [0.0, 0.5])
+def test_icl_is_bic_with_one_component(kind, unlabelled):
+    world = builders.make_world(6, kind, 1, n=50, unlabelled=unlabelled)
+    found = score_of(world)
+    assert found.icl == pytest.approx(found.bic, rel=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["fan", "per_class", "fm"])
+def test_icl_is_below_bic_with_several(kind):
+    found = score_of(builders.make_world(6, kind, 3, n=50))
+    assert found.icl < found.bic - 1
+
+
+def test_fan_of_one_component_scores_as_naive_bayes():
+    world = builders.make_world(7, "nb", 1)
+    prior = Prior(1.0, "map", 1e-6)
+    nb = labelled_naive_bayes(world.table, 3, prior, Workers())
+    fan = estimate(expect(world.table, nb, False, Workers()), builders.make_structure("fan", 3, 1), nb.layout, prior)
+    again = estimate(expect(world.table, nb, False, Workers()), nb.structure, nb.layout, prior)
+    assert n_parameters(fan.structure, fan.layout) == n_parameters(nb.structure, nb.layout)
+    for name in NAMES:
+        a, b = (getattr(score_of(world, prior, network), name) for network in (fan, again))
+        assert a == pytest.approx(b, rel=1e-12), name
+
+
+def test_n_is_the_sum_of_the_weights():
+    world = builders.make_world(8, "fan", 2, n=40)
+    found = score_of(world)
+    n = world.rows.weights.sum()
+    assert n != 40
+    assert found.bic == pytest.approx(found.log_likelihood - found.n_parameters / 2 * math.log(n))
+    assert found.aic == pytest.approx(found.log_likelihood - found.n_parameters)

@@ -1,0 +1,231 @@
+"""The search over the number of components."""
+
+import builders
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from fanbayes import FANClassifier, FMClassifier, NBClassifier
+from fanbayes.learning import selection
+from fanbayes.learning.em import Problem
+from fanbayes.learning.expectation import Workers
+from fanbayes.learning.scores import Scores
+from fanbayes.learning.selection import Fit, Search, Selection, continue_with_cem, fit_size, select
+from fanbayes.learning.starts import labelled_naive_bayes
+from fanbayes.model.network import Prior
+
+WORLD = builders.make_world(0, "fan", 2, levels=(2, 3, 4), n=80, unlabelled=0.1)
+PROBLEM = Problem(WORLD.table, Prior(1.0, "map", 1e-6), False, Workers())
+
+
+def make_search(kind="fan", sizes=range(1, 9), criteria=("bic",), **changed):
+    options = {"patience": 2, "n_init": 4, "max_iter": 300, "tol": 1e-6, "seed": 0, **changed}
+    return Search(lambda size: builders.make_structure(kind, 3, size), sizes, criteria, **options)
+
+
+def fit_of(size, bic, icl=0.0):
+    return Fit(WORLD.network, size, Scores(0.0, 0, bic, 0.0, 0.0, icl), (0.0,), True, (), 0.0)
+
+
+def fit_one(size, problem=PROBLEM, previous=None, **changed):
+    nb = labelled_naive_bayes(problem.table, 3, problem.prior, Workers())
+    return fit_size(problem, make_search(**changed), size, nb, previous)
+
+
+# ---------------------------------------------------------------- which sizes are tried
+
+
+def tried(monkeypatch, scores, **changed):
+    """Sizes that a search tries when size k scores scores[k - 1]."""
+    monkeypatch.setattr(selection, "fit_size", lambda _, __, size, *___: fit_of(size, *np.atleast_1d(scores[size - 1])))
+    reports = []
+    found = select(PROBLEM, make_search(sizes=range(1, len(scores) + 1), **changed), 3, reports.append)
+    assert reports == list(found.fits)  # every candidate is reported, and kept
+    return [f.n_components for f in found.fits], found.best("bic") + 1
+
+
+@pytest.mark.parametrize(
+    ("patience", "scores", "sizes", "best"),
+    [
+        (1, [5, 4, 9, 9], 2, 1),
+        (2, [5, 4, 9, 8, 7, 99], 5, 3),
+        (2, [5, 4, 4, 99], 3, 1),
+        (3, [5, 4, 4, 99, 0, 0, 0, 0], 7, 4),
+        (2, [1, 2, 3, 4], 4, 4),
+        (1, [7, 7, 9], 2, 1),  # an equal score is no better: the smaller size stays
+    ],
+)
+def test_it_stops_after_so_many_sizes_without_a_better_score(monkeypatch, patience, scores, sizes, best):
+    assert tried(monkeypatch, scores, patience=patience) == (list(range(1, sizes + 1)), best)
+
+
+def test_with_several_criteria_it_goes_on_while_one_of_them_improves(monkeypatch):
+    scores = [(5, 1), (4, 2), (3, 3), (2, 4), (1, 3), (1, 2), (9, 9)]
+    assert tried(monkeypatch, scores, criteria=("bic", "icl")) == ([1, 2, 3, 4, 5, 6], 1)
+
+
+def test_best_is_by_the_criterion_asked_for():
+    found = Selection((fit_of(1, 3.0, icl=1.0), fit_of(2, 2.0, icl=5.0), fit_of(3, 3.0, icl=2.0)))
+    assert found.best("bic") == 0
+    assert found.best("icl") == 1
+
+
+# ---------------------------------------------------------------- one size
+
+
+@pytest.mark.parametrize("kind", ["fan", "per_class", "fm"])
+@pytest.mark.parametrize("n_init", [1, 2, 3, 5, 8])
+def test_every_start_has_one_fate(kind, n_init):
+    fit = fit_one(3, kind=kind, n_init=n_init)
+    assert len(fit.starts) == n_init
+    assert [s.status for s in fit.starts].count("best") == 1
+    assert {s.status for s in fit.starts} <= {"best", "stopped"}
+    best = next(s for s in fit.starts if s.status == "best")
+    assert best.objective == fit.trace[-1] == max(fit.trace)
+    assert best.n_iter == fit.n_iter == len(fit.trace)
+
+
+def test_more_starts_are_not_worse():
+    """The first of many starts is the only start of one."""
+    objectives = [fit_one(4, n_init=n).trace[-1] for n in (1, 16)]
+    assert objectives[1] > objectives[0] + 0.1
+
+
+def test_starts_also_split_the_network_of_one_component_less():
+    first = fit_one(2)
+    second = fit_one(3, previous=first.network)
+    assert [s.origin for s in second.starts] == ["random", "random", "split", "split"]
+    assert [s.origin for s in fit_one(1).starts] == ["naive Bayes"]
+
+
+@pytest.mark.parametrize("max_iter", [1, 2, 3, 7, 20])
+@pytest.mark.parametrize("n_init", [1, 4])
+def test_no_more_passes_than_allowed(max_iter, n_init):
+    fit = fit_one(3, max_iter=max_iter, n_init=n_init, tol=0.0)
+    assert fit.n_iter == max_iter
+    assert not fit.converged
+
+
+@pytest.mark.parametrize("hard", [False, True])
+def test_scores_are_those_of_the_expected_statistics(hard):
+    """Also where CEM found the network, whose own statistics are not expected ones."""
+    problem = Problem(WORLD.table, PROBLEM.prior, hard, Workers())
+    fit = fit_one(3, problem=problem)
+    net, rows = builders.plain(fit.network), WORLD.rows
+    d = builders.oracles.n_parameters("fan", 3, [3], [2, 3, 4], 2)
+    wanted = builders.oracles.scores("fan", net, rows, 1.0, d)
+    for name, value in wanted.items():
+        assert getattr(fit.scores, name) == pytest.approx(value, rel=1e-9), name
+
+
+def test_cem_continues_from_each_candidate():
+    search = make_search(sizes=range(1, 4), patience=9)
+    before = select(PROBLEM, search, 3, lambda _: None)
+    after = continue_with_cem(PROBLEM, search, before)
+    assert [f.n_components for f in after.fits] == [1, 2, 3]
+    hard = [WORLD.objective(PROBLEM.prior, True, f.network) for f in after.fits]
+    soft = [WORLD.objective(PROBLEM.prior, True, f.network) for f in before.fits]
+    assert np.all(np.array(hard) >= np.array(soft) - 1e-9)
+    assert hard[2] > soft[2] + 0.1
+
+
+# ---------------------------------------------------------------- starts that degenerate
+
+
+def with_nan(monkeypatch, which):
+    """Let some of the random starts begin with means that are not numbers."""
+    draw = selection.random_networks
+
+    def broken(nb, structure, prior, rng, n):
+        network = draw(nb, structure, prior, rng, n)
+        network.mean[[k for k in which if k < n]] = np.nan
+        return network
+
+    monkeypatch.setattr(selection, "random_networks", broken)
+
+
+def test_a_degenerate_start_is_dropped_and_counted(monkeypatch):
+    sound = fit_one(3, n_init=5)
+    with_nan(monkeypatch, [1, 3])
+    fit = fit_one(3, n_init=5)
+    assert fit.n_degenerate == 2
+    assert sound.n_degenerate == 0
+    assert [s.status == "degenerate" for s in fit.starts] == [False, True, False, True, False]
+    assert len(fit.starts) == 5
+    assert np.isfinite(fit.trace).all()
+    assert all(np.isfinite(p).all() for p in fit.network.parameters)
+
+
+def test_degenerate_starts_are_counted_where_the_user_sees_them(monkeypatch):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 2)), np.arange(60) % 2
+    with_nan(monkeypatch, [0])
+    clf = FANClassifier(n_components=2, n_init=4, random_state=0).fit(X, y)
+    assert clf.selection_["n_degenerate"] == [1]
+    assert clf.selection_["n_starts"] == [4]
+    assert clf.starts_["status"].count("degenerate") == 1
+    assert np.isfinite(clf.predict_proba(X)).all()
+
+
+def test_a_start_that_degenerates_on_the_way_is_dropped(monkeypatch):
+    climbing = selection.advance
+
+    def advance(problem, climb, *arguments):
+        after = climbing(problem, climb, *arguments)
+        if len(after.objective) == 6:
+            after.objective[0] = np.nan
+        return after
+
+    monkeypatch.setattr(selection, "advance", advance)
+    fit = fit_one(3, n_init=6)
+    assert fit.n_degenerate == 1
+    assert fit.starts[0].status == "degenerate"
+    assert np.isfinite(fit.trace[-1])
+
+
+# ---------------------------------------------------------------- through the classifiers
+
+
+@pytest.fixture(scope="module")
+def clusters():
+    """Two classes, three clusters each, far apart."""
+    rng = np.random.default_rng(3)
+    y = np.arange(1500) % 2
+    centre = np.array([[0, 0], [9, 0], [0, 9], [4, 4], [13, 4], [4, 13]])
+    return centre[rng.integers(0, 3, 1500) + 3 * y] + rng.normal(size=(1500, 2)), y
+
+
+@pytest.mark.parametrize("criterion", ["bic", "aic", "cs", "icl"])
+def test_auto_finds_the_clusters_and_keeps_every_candidate(clusters, criterion):
+    clf = FANClassifier(criterion=criterion, patience=1, random_state=0).fit(*clusters)
+    table = clf.selection_
+    assert set(table) >= {"n_components", "log_likelihood", "n_parameters", "bic", "aic", "cs", "icl"}
+    assert set(table) >= {"n_iter", "converged", "seconds"}
+    best = int(np.argmax(table[criterion]))
+    assert clf.n_components_ == table["n_components"][best] >= 3
+    assert table["n_components"] == list(range(1, len(table["bic"]) + 1))
+    assert len(table["bic"]) == best + 2  # one more, by patience
+    assert clf.log_likelihood_ == table["log_likelihood"][best]
+    assert clf.n_iter_ == len(clf.trace_) == table["n_iter"][best]
+    assert clf.converged_
+    assert sorted(set(clf.starts_["n_components"])) == table["n_components"]
+    if criterion == "icl":
+        assert clf.n_components_ == 3
+
+
+def test_it_says_so_when_max_components_cuts_the_search(clusters):
+    with pytest.warns(ConvergenceWarning, match="largest allowed; increase max_components"):
+        clf = FANClassifier(max_components=2, random_state=0).fit(*clusters)
+    assert clf.n_components_ == 2
+    FANClassifier(n_components=2, random_state=0).fit(*clusters)  # asked for: nothing to warn of
+
+
+def test_the_default_cap_of_fm_grows_with_the_classes():
+    assert FMClassifier()._most_components(7) > FMClassifier()._most_components(2)
+    assert FMClassifier()._most_components(5) > FANClassifier()._most_components(5)
+
+
+def test_naive_bayes_has_one_candidate(clusters):
+    clf = NBClassifier().fit(*clusters)
+    assert clf.selection_["n_components"] == [1]
+    assert clf.n_components_ == clf.n_iter_ == 1
