@@ -1,7 +1,9 @@
 PY := .venv/bin/python
 NATIVE := CMakeLists.txt $(wildcard src/native/*)
 
-.PHONY: test test-slow lint clean
+DATA ?=
+
+.PHONY: test test-slow lint demo bench clean
 
 .venv/bin/python:
 	python3 -m venv .venv
@@ -23,5 +25,17 @@ lint: .venv/.installed
 	.venv/bin/mypy
 	.venv/bin/lint-imports
 
+demo: .venv/.installed
+	$(PY) -m fanbayes.study.demo
+
+# Peers live in an environment of their own. DATA=folder adds the benchmarks that need real datasets.
+bench: .bench-venv/.installed
+	.bench-venv/bin/python benchmarks/run.py $(if $(DATA),--data $(DATA))
+
+.bench-venv/.installed: pyproject.toml benchmarks/requirements.txt $(NATIVE) $(shell find src/fanbayes -name '*.py')
+	python3 -m venv .bench-venv
+	.bench-venv/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/requirements.txt .
+	touch $@
+
 clean:
-	rm -rf .venv build
+	rm -rf .venv .bench-venv build

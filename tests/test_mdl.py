@@ -23,11 +23,6 @@ WEKA = json.loads((Path(__file__).parent / "data" / "weka_cuts.json").read_text(
 # --- Weka ---------------------------------------------------------------------------------------------------
 
 
-def bundled(name):
-    X, y = getattr(datasets, f"load_{name}")(return_X_y=True)
-    return X, y
-
-
 def uniform(n, salt):
     """Draw n multiples of 2**-32 from [0, 1), the same on every machine and under every NumPy."""
     z = np.arange(1, n + 1, dtype=np.uint64) + np.uint64(salt << 32)
@@ -65,7 +60,10 @@ def generated_mirror():
 
 
 CASES = {
-    **{name: lambda name=name: bundled(name) for name in ("iris", "wine", "breast_cancer", "digits")},
+    "iris": lambda: datasets.load_iris(return_X_y=True),
+    "wine": lambda: datasets.load_wine(return_X_y=True),
+    "breast_cancer": lambda: datasets.load_breast_cancer(return_X_y=True),
+    "digits": lambda: datasets.load_digits(return_X_y=True),
     "smooth": generated_smooth,
     "many_classes": generated_many_classes,
     "mirror": generated_mirror,
@@ -80,7 +78,7 @@ def test_finds_the_cuts_of_weka(name):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif("FANBAYES_DATA" not in os.environ, reason="FANBAYES_DATA names the folder of the data sets")
+@pytest.mark.skipif("FANBAYES_DATA" not in os.environ, reason="no folder of data sets in FANBAYES_DATA")
 @pytest.mark.parametrize("name", WEKA["suite"])
 def test_finds_the_cuts_of_weka_on_the_suite(name):
     pd = pytest.importorskip("pandas")

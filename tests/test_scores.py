@@ -96,7 +96,7 @@ def test_icl_is_below_bic_with_several(kind):
 def test_fan_of_one_component_scores_as_naive_bayes():
     world = builders.make_world(7, "nb", 1)
     prior = Prior(1.0, "map", 1e-6)
-    nb = labelled_naive_bayes(world.table, 3, prior, Workers())
+    nb, _ = labelled_naive_bayes(world.table, 3, prior, Workers())
     fan = estimate(expect(world.table, nb, False, Workers()), builders.make_structure("fan", 3, 1), nb.layout, prior)
     again = estimate(expect(world.table, nb, False, Workers()), nb.structure, nb.layout, prior)
     assert n_parameters(fan.structure, fan.layout) == n_parameters(nb.structure, nb.layout)

@@ -7,7 +7,7 @@ import numpy as np
 import oracles
 import pytest
 
-from fanbayes.learning.expectation import Workers
+from fanbayes.learning.expectation import Workers, expect
 from fanbayes.learning.starts import labelled_naive_bayes, random_networks, split_networks
 from fanbayes.model.network import Prior
 
@@ -23,7 +23,8 @@ def rows():
 
 
 def naive_bayes_of(rows):
-    return labelled_naive_bayes(builders.encode(rows, LAYOUT), 3, PRIOR, Workers())
+    network, _ = labelled_naive_bayes(builders.encode(rows, LAYOUT), 3, PRIOR, Workers())
+    return network
 
 
 def draw(rows, kind, n_components=4, n=5, seed=0):
@@ -62,6 +63,15 @@ def test_naive_bayes_is_that_of_the_labelled_rows(rows):
     np.testing.assert_allclose(found.sigma2, wanted.sigma2)
     for a, b in zip(found.tables, wanted.tables):
         np.testing.assert_allclose(a, b)
+
+
+def test_statistics_of_naive_bayes_are_those_under_itself(rows):
+    """They are collected before the parameters are known; with nothing hidden that makes no difference."""
+    labelled = builders.encode(pick(rows, rows.labels >= 0), LAYOUT)
+    network, found = labelled_naive_bayes(labelled, 3, PRIOR, Workers())
+    wanted = expect(labelled, network, False, Workers())
+    for name in ("states", "counts", "moments", "log_likelihood", "joint", "classification"):
+        np.testing.assert_allclose(getattr(found, name), getattr(wanted, name), rtol=1e-10, err_msg=name)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import narwhals as nw
 import numpy as np
+from numpy.typing import NDArray
 
 from fanbayes.data.schema import Column, Schema
+
+Floats = NDArray[np.float64]
 
 
 def to_user_table(columns: Mapping[str, Sequence[Any]], frame: str | None) -> Any:
@@ -16,6 +21,14 @@ def to_user_table(columns: Mapping[str, Sequence[Any]], frame: str | None) -> An
     if frame is None:
         return dict(columns)
     return nw.from_dict({name: list(values) for name, values in columns.items()}, backend=_backend(frame)).to_native()
+
+
+def from_user_table(table: Any) -> dict[str, list[Any]]:
+    """Columns of a table that `to_user_table` made."""
+    if isinstance(table, dict):
+        return table
+    columns: dict[str, list[Any]] = nw.from_native(table, eager_only=True).to_dict(as_series=False)
+    return columns
 
 
 def to_user_rows(columns: Sequence[Any], schema: Schema) -> Any:
@@ -34,6 +47,22 @@ def to_user_rows(columns: Sequence[Any], schema: Schema) -> Any:
     frame = nw.from_dict(data, backend=_backend(schema.frame))
     categories = [c for c in schema.columns if c.kind == "discrete" and c.dtype.startswith(("Categorical", "Enum"))]
     return frame.with_columns(*(nw.col(c.name).cast(_category_type(c)) for c in categories)).to_native()
+
+
+def interval_series(name: str, codes: NDArray[np.intp], cuts: Floats, library: nw.Implementation) -> nw.Series[Any]:
+    """Interval of each row as an ordered category, null where the code is negative."""
+    labels = interval_names(cuts)
+    values = [None if k < 0 else labels[k] for k in codes.tolist()]
+    dtype = nw.Categorical() if library is nw.Implementation.PYARROW else nw.Enum(labels)
+    return nw.new_series(name, values, dtype, backend=library)  # type: ignore[arg-type]
+
+
+def interval_names(cuts: Sequence[float] | Floats) -> list[str]:
+    """Such as "(-inf, 2.45]", "(2.45, inf)"; as many digits as tell the cuts apart."""
+    edges = [-math.inf, *(float(c) for c in cuts), math.inf]
+    digits = next(d for d in range(6, 18) if len({f"{e:.{d}g}" for e in edges}) == len(edges))
+    text = [f"{e:.{digits}g}" for e in edges]
+    return [f"({a}, {b}{')' if b == 'inf' else ']'}" for a, b in pairwise(text)]
 
 
 def _category_type(column: Column) -> Any:

@@ -105,7 +105,7 @@ def _sort(x: Floats, labels: Integers, n_classes: int, weight: Floats | None) ->
     x, labels = x[order], labels[order]
     weight = None if weight is None else weight[order]
     first = _segments(x, labels)
-    # Counts are tabulated once in a window. As windows grow with the number of classes, the table does not.
+    # Counts are tabulated once in a window: its length, k / 2, keeps the table at some two numbers a row.
     window = max(n_classes // 2, 1)
     grid = np.concatenate(([0], np.flatnonzero(np.diff(first[:-1] // window)) + 1, [len(first) - 1]))
     cell = np.repeat(n_classes * np.arange(1, len(grid)), np.diff(first[grid])) + labels
@@ -202,7 +202,8 @@ def _gain_bound(low: Floats, high: Floats, total: Floats) -> Floats:
 def _split_entropy(part: Floats, whole: Floats) -> Floats:
     """Compute whole * Ent(part / whole), elementwise."""
     rest = whole - part
-    log_part, log_rest = (np.log(np.maximum(some / whole, _FLOAT.tiny)) for some in (part, rest))  # 0 log 0 = 0
+    log_part = np.log(np.maximum(part / whole, _FLOAT.tiny))  # 0 log 0 = 0
+    log_rest = np.log(np.maximum(rest / whole, _FLOAT.tiny))
     return -(part * log_part + rest * log_rest)
 
 

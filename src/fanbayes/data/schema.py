@@ -66,12 +66,12 @@ class Column:
         """
         if not self.levels or not all(isinstance(level, int) for level in self.levels):
             return None
-        levels = np.array(self.levels, dtype=np.int64)
-        low, high = int(levels.min()), int(levels.max())
+        levels = [int(level) for level in self.levels]
+        low, high = min(levels), max(levels)
         if high - low >= _LOOKUP_SPAN or max(abs(low), abs(high)) >= 2**53:
             return None
         table = np.full(high - low + 2, self.n_levels, dtype=np.uint16)
-        table[levels - low] = np.arange(self.n_levels)
+        table[np.array(levels) - low] = np.arange(self.n_levels)
         return low, table
 
     def restore(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -92,7 +92,7 @@ def numeric_columns(
     sources: Sequence[NumericColumn], is_category: Sequence[bool], weight: NDArray[np.float64] | None
 ) -> list[Column]:
     """Columns of numbers, taken as categories or as continuous, with case weights (n_rows,) or None."""
-    columns = []
+    columns: list[Column] = []
     counted = []  # positions of integers of a modest range, taken as categories: their levels are counted through
     for source, category, summary in zip(sources, is_category, _raw(sources).summarise(weight)):
         n_missing, has_infinity, is_integral, low, high, exponent, mean, scale = summary

@@ -97,12 +97,13 @@ class NumericColumn:
     @property
     def native(self) -> NDArray[Any]:
         """Values in one of the types that the native core reads."""
-        kind = self.values.dtype.kind
+        values, kind = self.values, self.values.dtype.kind
         if kind == "b":
-            return self.values.view(np.uint8)
-        if self.values.dtype.isnative and self.values.dtype.name in ("float64", "float32", "int64", "int32", "uint8"):
-            return self.values
-        return self.values.astype(np.int64 if kind in "iu" and self.values.dtype != np.uint64 else np.float64)
+            return values.view(np.uint8)
+        if values.dtype.isnative and values.dtype.name in ("float64", "float32", "int64", "int32", "uint8"):
+            whole_steps = values.flags.aligned and values.strides[0] % values.itemsize == 0
+            return values if whole_steps else values.copy()
+        return values.astype(np.int64 if kind in "iu" and values.dtype != np.uint64 else np.float64)
 
     def numbers(self) -> NDArray[np.float64]:
         """Values as float64, NaN where missing."""
@@ -128,7 +129,9 @@ class NumericColumn:
         n = len(levels)
         if n == 0 or any(isinstance(level, str) for level in levels):
             return np.full(len(self.values), n, dtype=np.int32)
-        keys = np.asarray(levels)
+        # Of int64 and uint64 NumPy would make float64, in which neighbours are alike.
+        unsigned = self.values.dtype == np.uint64 and all(isinstance(v, int) and v >= 0 for v in levels)
+        keys = np.asarray(levels, dtype=np.uint64 if unsigned else None)
         order = np.argsort(keys)
         at = np.minimum(np.searchsorted(keys[order], self.values), n - 1)
         return np.where(keys[order][at] == self.values, order[at], n).astype(np.int32)

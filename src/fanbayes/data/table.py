@@ -143,7 +143,7 @@ def learn_table(
     table : EncodedTable
     """
     for source, category in zip(sources, is_category):
-        if not category and not isinstance(source, NumericColumn):
+        if source.symbolic and not category:
             raise ValueError(
                 f"column {source.name!r} holds {source.dtype} values but is said to be numeric; add it to "
                 "categorical_features or convert it to numbers"

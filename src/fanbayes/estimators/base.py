@@ -156,6 +156,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         starts = [s for f in fits for s in f.starts]
         names = ("n_components", "origin", "objective", "n_iter", "status")
         self.starts_ = to_user_table({name: [getattr(s, name) for s in starts] for name in names}, schema.frame)
+        self.start_traces_: list[Floats] = [np.array(s.trace) for s in starts]
 
     def _warn_of(self, fit: Fit, search: Search) -> None:
         if not fit.converged:

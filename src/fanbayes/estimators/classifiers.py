@@ -67,7 +67,7 @@ class NBClassifier(NetworkClassifier):
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
     >>> round(NBClassifier().fit(X, y).score(X, y), 2)
-    0.96
+    0.95
     """
 
     def __init__(

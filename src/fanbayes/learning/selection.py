@@ -32,8 +32,13 @@ class Start:
     n_components: int
     origin: Origin
     objective: float
-    n_iter: int
+    trace: tuple[float, ...]
     status: Status
+
+    @property
+    def n_iter(self) -> int:
+        """Passes over the data."""
+        return len(self.trace)
 
 
 @dataclass(frozen=True)
@@ -128,7 +133,7 @@ def fit_size(problem: Problem, search: Search, size: int, nb: NaiveBayes, previo
     def retire(keep: NDArray[np.bool_], status: Status) -> None:
         nonlocal climb, places
         for i in np.flatnonzero(~keep):
-            fates[places[i]] = Start(size, origins[places[i]], float(climb.objective[i]), climb.n_iter, status)
+            fates[places[i]] = Start(size, origins[places[i]], float(climb.objective[i]), climb.traces[i], status)
         climb, places = climb.take(np.flatnonzero(keep)), places[keep]
 
     def drop_degenerate() -> None:
@@ -145,7 +150,7 @@ def fit_size(problem: Problem, search: Search, size: int, nb: NaiveBayes, previo
     climb = advance(problem, climb, search.max_iter - climb.n_iter, search.tol)
     if not np.isfinite(climb.objective[0]):
         raise FloatingPointError(f"every start of {size} components degenerated")
-    fates[places[0]] = Start(size, origins[places[0]], float(climb.objective[0]), climb.n_iter, "best")
+    fates[places[0]] = Start(size, origins[places[0]], float(climb.objective[0]), climb.traces[0], "best")
     return _finished(problem, search, size, climb, tuple(f for f in fates if f is not None), began)
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from fanbayes.data.frames import interval_names
 from fanbayes.data.schema import Column, Schema
 from fanbayes.model.network import Network
 
@@ -48,8 +48,7 @@ def level_names(column: Column) -> list[Any]:
     """Levels of a discrete column, intervals of a binned one."""
     if column.kind == "discrete":
         return list(column.levels)
-    edges = ["-inf", *(f"{c:g}" for c in column.cuts), "inf"]
-    return [f"({a}, {b}{')' if b == 'inf' else ']'}" for a, b in pairwise(edges)]
+    return list(interval_names(column.cuts))
 
 
 def _cells(network: Network, classes: Sequence[Any]) -> dict[str, list[Any]]:

@@ -297,7 +297,9 @@ class CostSensitiveClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))
         labels = np.asarray(y).ravel()
-        weights = np.ones(len(labels)) if sample_weight is None else np.broadcast_to(sample_weight, labels.shape)
+        weights = (
+            np.ones(len(labels)) if sample_weight is None else np.broadcast_to(np.asarray(sample_weight), labels.shape)
+        )
         counts = np.array([weights[labels == c].sum() for c in self.classes_.tolist()])
         self._shares = counts / counts.sum()
         self._check()
@@ -371,7 +373,8 @@ class CostSensitiveClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
             return np.asarray(last.class_prior_, dtype=np.float64)
         if not hasattr(self, "_shares"):
             raise AttributeError("the classifier has no class_prior_: call fit, so that the classes can be counted")
-        return self._shares
+        shares: Floats = self._shares
+        return shares
 
     def __sklearn_is_fitted__(self) -> bool:
         try:
@@ -406,7 +409,7 @@ def _distribution(name: str, values: ArrayLike) -> Floats:
     p = np.asarray(values, dtype=np.float64)
     if p.ndim != 1 or not ((p >= 0).all() and abs(p.sum() - 1) < _SUM_TOLERANCE):
         raise ValueError(f"{name}={values!r} must be one probability for each class, summing to one")
-    return p / p.sum()
+    return np.asarray(p / p.sum())
 
 
 def _log_ratio(proba: ArrayLike, old: Floats, log: bool) -> Floats:

@@ -1,0 +1,93 @@
+"""Run the benchmarks and print what was asked and what was reached.
+
+    python benchmarks/run.py [SECTION ...] [--data DIR] [--out DIR]
+
+Sections are the modules beside this file that have a `run` function.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+from measure import Result
+from rich.console import Console
+from rich.table import Table
+
+from fanbayes import _native
+
+SECTIONS = ["iteration", "naive_bayes", "memory"]
+PEERS = ["fanbayes", "numpy", "scipy", "scikit-learn", "stepmix", "pomegranate", "lightgbm"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sections", nargs="*", default=SECTIONS, metavar="SECTION", help=", ".join(SECTIONS))
+    parser.add_argument("--data", type=Path, help="folder of datasets with a manifest.json")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
+    options = parser.parse_args()
+    if options.data is not None:
+        os.environ["FANBAYES_DATA"] = str(options.data.resolve())
+    results: dict[str, list[Result]] = {}
+    for name in options.sections:
+        if name not in SECTIONS:
+            parser.error(f"no section {name!r}; the sections are {', '.join(SECTIONS)}")
+        start = time.perf_counter()
+        results[name] = importlib.import_module(name).run()
+        print(f"{name}: {time.perf_counter() - start:.0f} s", file=sys.stderr)
+    write(options.out, results)
+    show([r for section in results.values() for r in section])
+
+
+def environment() -> dict[str, object]:
+    """Machine, versions and commit."""
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+    return {
+        "processor": processor(),
+        "cores": os.cpu_count(),
+        "backend": _native.backend(),
+        "python": platform.python_version(),
+        "versions": {name: version(name) for name in PEERS},
+        "commit": commit.stdout.strip(),
+        "date": time.strftime("%Y-%m-%d"),
+    }
+
+
+def processor() -> str:
+    """Its name, where the system tells."""
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        for line in info.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor()
+
+
+def write(folder: Path, results: dict[str, list[Result]]) -> None:
+    """One JSON file for each section, with the environment that it was measured in."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, section in results.items():
+        content = {"environment": environment(), "results": [r.to_json() for r in section]}
+        (folder / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n")
+
+
+def show(results: list[Result]) -> None:
+    table = Table("what", "asked", "reached", "")
+    for r in results:
+        sign = "≥" if r.better == "more" else "≤"
+        asked = "" if r.target is None else f"{sign} {r.target:g} {r.unit}"
+        met = {True: "[green]yes", False: "[red]no", None: ""}[r.met]
+        table.add_row(r.name, asked, f"{r.value:.3g} {r.unit}", met)
+    Console(width=None if sys.stdout.isatty() else 150).print(table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""What distinguishes the components of a model.
+
+For a number z of a row, a continuous feature or the indicator of a level, the standardised difference of a cell is
+
+    (E[z | cell] - E[z | others]) / sd[z | others] ,
+
+where the others are all cells of its class (itself included) if classes have components of their own, else all cells.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fanbayes.data.schema import Schema
+from fanbayes.model.network import Network
+from fanbayes.model.tables import level_names
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Profiles:
+    """Standardised differences of all cells.
+
+    Attributes
+    ----------
+    traits : (feature, level) of each line, in the order of the columns; level None for a continuous feature.
+        Of two levels, which mirror each other, the second is kept.
+    difference : (n_traits, n_cells), in standard deviations
+    share : (n_cells,), p(cell)
+    class_of : int (n_cells,), or None where classes share cells (FM)
+    component_of : int (n_cells,)
+    """
+
+    traits: tuple[tuple[str, Any], ...]
+    difference: Floats
+    share: Floats
+    class_of: NDArray[np.intp] | None
+    component_of: NDArray[np.intp]
+
+    @property
+    def weight(self) -> Floats:
+        """How much each trait distinguishes the cells: root mean square of its differences (n_traits,)."""
+        return np.asarray(np.sqrt(np.square(self.difference) @ self.share))
+
+
+def component_profiles(network: Network, schema: Schema) -> Profiles:
+    """Profiles of the components of a network of one."""
+    structure = network.structure
+    share = np.bincount(structure.cell_of, weights=np.exp(network.log_weight[0])).astype(np.float64)
+    group = structure.class_of_cell if structure.n_components > 1 else None
+    alike = np.ones((len(share), len(share))) if group is None else (group[:, None] == group).astype(np.float64)
+    others = alike * share
+    others /= others.sum(axis=1, keepdims=True)  # (cells, cells): weights of those that a cell is compared with
+    traits: list[tuple[str, Any]] = []
+    mean, variance = [np.empty((0, len(share)))], [np.empty((0, len(share)))]
+    for j, column in enumerate(schema.columns):
+        if not column.is_informative:
+            continue
+        if column.kind == "continuous":
+            k = schema.continuous.index(j)
+            traits.append((column.name, None))
+            mean.append(network.mean[0, [k]])
+            variance.append(network.sigma2[0, [k]])
+        else:
+            names = level_names(column)
+            skip = int(len(names) == 2)
+            first = int(network.layout.first_level[schema.discrete.index(j)])
+            p = np.exp(network.log_table[0, first + skip : first + len(names)])
+            traits += [(column.name, name) for name in names[skip:]]
+            mean.append(p)
+            variance.append(p * (1 - p))
+    m, v = np.concatenate(mean), np.concatenate(variance)
+    centre = m @ others.T
+    spread = (v + m**2) @ others.T - centre**2
+    difference = np.divide(m - centre, np.sqrt(spread), out=np.zeros_like(m), where=spread > 0)
+    component_of = np.zeros(len(share), dtype=np.intp)
+    component_of[structure.cell_of] = structure.component_of
+    return Profiles(tuple(traits), difference, share, structure.class_of_cell, component_of)

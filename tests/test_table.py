@@ -1,0 +1,260 @@
+"""Encoded tables: nothing is lost but the units, and those are known."""
+
+import math
+from fractions import Fraction
+
+import narwhals as nw
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fanbayes.data.sources import array_sources, frame_sources
+from fanbayes.data.table import Layout, encode_table, learn_table
+
+
+def learn(data, categories, weights=None, cut_points=None, names=None):
+    if isinstance(data, np.ndarray):
+        sources, frame = list(array_sources(data, names or [f"x{j}" for j in range(data.shape[1])])), None
+    else:
+        sources, frame = list(frame_sources(nw.from_native(data))), "pandas"
+    labels = np.zeros(len(data), dtype=np.int32)
+    return learn_table(sources, categories, frame, labels, weights, cut_points)
+
+
+def encode(schema, data, unknown_is_error=False):
+    if isinstance(data, np.ndarray):
+        sources = list(array_sources(data, [c.name for c in schema.columns]))
+    else:
+        sources = list(frame_sources(nw.from_native(data)))
+    return encode_table(schema, sources, len(data), unknown_is_error)
+
+
+def exactly_standardised(x, w):
+    """(x - mean) / standard deviation in exact arithmetic, rounded at the end."""
+    largest = Fraction(float(np.abs(x).max()))
+    x, w = [Fraction(float(v)) / largest for v in x], [Fraction(float(v)) for v in w]
+    mean = sum(a * b for a, b in zip(w, x)) / sum(w)
+    variance = sum(a * (b - mean) ** 2 for a, b in zip(w, x)) / sum(w)
+    return np.array([float(b - mean) / math.sqrt(variance) for b in x])
+
+
+# ---------------------------------------------------------------- numbers
+
+COLUMNS = {
+    "ordinary": lambda z: 3 + 2 * z,
+    "an offset of 1e9": lambda z: 1e9 + z,
+    "an offset of -1e15": lambda z: -1e15 + np.rint(8 * z),
+    "huge": lambda z: 1e307 * z,
+    "the largest": lambda z: np.where(z > 0, 1.7e308, -1.7e308),
+    "tiny": lambda z: 1e-300 * z,
+    "subnormal": lambda z: 5e-324 * np.rint(100 * z),
+    "all scales": lambda z: np.sign(z) * 10.0 ** np.linspace(-308, 308, len(z)),
+}
+
+
+@pytest.mark.parametrize("make", COLUMNS.values(), ids=COLUMNS.keys())
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("n", [40, 5000])
+def test_numbers_are_centred_and_scaled_before_anything_is_squared(make, weighted, n):
+    rng = np.random.default_rng(0)
+    x = make(rng.normal(size=n))
+    w = rng.uniform(0.5, 2, n) if weighted else np.ones(n)
+    schema, table = learn(x[:, None], [False], w if weighted else None)
+    z = table.numbers[:, 0]
+    assert np.isfinite(z).all()
+    sample = slice(None, None, n // 40)
+    column, size = schema[0], np.abs(x).max()
+    # What is lost is rounding in the units of x: some of its last places, measured by the deviation.
+    lost = 32 * float(Fraction(np.spacing(size)) / Fraction(size)) * max(1.0, abs(column.centre)) / column.scale
+    if n == 40:
+        np.testing.assert_allclose(z, exactly_standardised(x, w), rtol=1e-12, atol=lost)
+    assert np.average(z, weights=w) == pytest.approx(0, abs=lost + 1e-12)
+    assert np.average(z**2, weights=w) == pytest.approx(1, rel=lost + 1e-9)
+    np.testing.assert_allclose(column.restore(z)[sample], x[sample], rtol=1e-12, atol=8 * np.spacing(size))
+    np.testing.assert_array_equal(encode(schema, x[:, None]).numbers, table.numbers)
+    assert (column.low, column.high) == (x.min(), x.max())
+
+
+def test_values_far_outside_of_training_have_finite_squares():
+    schema, _ = learn(np.array([[0.0], [1e-200]]), [False])
+    z = encode(schema, np.array([[1e308], [-1e308]])).numbers
+    assert np.isfinite(z**2).all()
+    assert z[0] > 0 > z[1]
+
+
+def test_missing_numbers_do_not_count():
+    x = np.array([[1.0], [np.nan], [3.0], [np.nan]])
+    schema, table = learn(x, [False], np.array([1.0, 50.0, 1.0, 50.0]))
+    np.testing.assert_allclose(table.numbers[:, 0], [-1, np.nan, 1, np.nan])
+    np.testing.assert_array_equal(encode(schema, x).numbers, table.numbers)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.int32, np.int64, np.uint64, np.float32, np.float16])
+def test_numbers_of_any_type(dtype):
+    x = np.array([[1], [5], [100]], dtype=dtype)
+    schema, table = learn(x, [False])
+    wanted = (x[:, 0].astype(float) - 106 / 3) / x[:, 0].astype(float).std()
+    np.testing.assert_allclose(table.numbers[:, 0], wanted)
+    np.testing.assert_allclose(schema[0].restore(table.numbers[:, 0]), [1, 5, 100])
+
+
+def test_arrays_of_any_layout():
+    x = np.random.default_rng(0).normal(size=(30, 4))
+    _, wanted = learn(x, [False] * 4)
+    packed = np.zeros(30, dtype=[("byte", "i1"), ("x", "f8", 4)])
+    packed["x"] = x
+    for same in (np.asfortranarray(x), np.repeat(x, 2, axis=0)[::2], x[::-1][::-1], x.astype(">f8"), packed["x"]):
+        np.testing.assert_array_equal(learn(same, [False] * 4)[1].numbers, wanted.numbers)
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf])
+def test_infinity(value):
+    x = np.array([[1.0, 2.0], [2.0, value], [3.0, 4.0]])
+    for categories in ([False, False], [False, True]):
+        with pytest.raises(ValueError, match="column 'x1' contains infinity; replace it by a finite or a missing"):
+            learn(x, categories)
+    schema, _ = learn(np.nan_to_num(x, posinf=9, neginf=9), [False, False])
+    with pytest.raises(ValueError, match="column 'x1' contains infinity"):
+        encode(schema, x)
+
+
+def test_columns_without_two_values_have_no_place():
+    x = np.column_stack([np.ones(4), [1.0, 2, 1, 2], np.full(4, np.nan), [1, 1, np.nan, 1]])
+    schema, table = learn(x, [False] * 4)
+    assert table.numbers.shape == (4, 1)
+    assert schema.constant == ["x0", "x2", "x3"]
+    schema, table = learn(x, [True] * 4)
+    assert table.narrow.shape == (4, 1)
+    assert [c.levels for c in schema.columns] == [(1,), (1, 2), (), (1,)]
+
+
+# ---------------------------------------------------------------- categories
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.lists(st.sampled_from(["u8", "i1", "i2", "i4", "i8", "u8", "f4", "f8", "O", "?"]), min_size=1, max_size=5),
+    st.integers(1, 12),
+    st.randoms(use_true_random=False),
+)
+def test_codes_lead_back_to_the_values(dtypes, n, random):
+    """Whatever the types of the columns: level of each code = value."""
+    data = {}
+    for j, dtype in enumerate(dtypes):
+        if dtype == "O":
+            values = [random.choice(["p", "q", None, "r"]) for _ in range(n)]
+        elif dtype == "?":
+            values = [random.random() < 0.5 for _ in range(n)]
+        elif dtype.startswith("f"):
+            values = [random.choice([0.5, -2.0, 1e20, float("nan"), 2.0**24]) for _ in range(n)]
+        else:
+            low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+            values = [random.choice([low, high, 0, 3, high // 2]) for _ in range(n)]
+        data[f"c{j}"] = np.array(values, dtype=dtype)
+    schema, table = learn(pd.DataFrame(data), [True] * len(dtypes))
+    for k, j in enumerate(schema.discrete):
+        levels = [*schema[j].levels, None]
+        found = [levels[code] for code in table.narrow[:, k]]
+        wanted = [None if v is None or v != v else v for v in data[f"c{j}"].tolist()]
+        assert found == wanted
+    again = encode(schema, pd.DataFrame(data))
+    np.testing.assert_array_equal(again.narrow, table.narrow)
+
+
+def test_codes_take_one_byte_up_to_255_levels_and_two_beyond():
+    n = 70_000
+    data = pd.DataFrame({"wide": np.arange(n) % 256, "narrow": np.arange(n) % 255, "max": np.arange(n) % 65_535})
+    data["text"] = (np.arange(n) % 300).astype(str)
+    data.loc[0, :] = None
+    schema, table = learn(data.astype({"wide": "Int64", "narrow": "Int64", "max": "Int64"}), [True] * 4)
+    assert table.narrow.dtype == np.uint8
+    assert table.wide.dtype == np.uint16
+    assert table.narrow.shape == (n, 1)
+    assert table.wide.shape == (n, 3)
+    np.testing.assert_array_equal(table.narrow[0], [255])
+    np.testing.assert_array_equal(table.wide[0], [256, 65_535, 300])  # one beyond the last level: missing
+    np.testing.assert_array_equal(table.wide[1:, 1], np.arange(1, n) % 65_535)
+    np.testing.assert_array_equal(table.narrow[1:, 0], np.arange(1, n) % 255)
+    assert schema.discrete == [1, 0, 2, 3]
+    assert table.layout.n_narrow == 1
+
+
+def test_layout():
+    schema, table = learn(np.array([["a", "x"], ["b", "y"], ["c", "x"]]), [True, True])
+    layout = Layout.of(schema)
+    np.testing.assert_array_equal(layout.first_level, [0, 4, 7])
+    np.testing.assert_array_equal(layout.n_levels, [3, 2])
+    np.testing.assert_array_equal(layout.missing_level, [3, 6])
+    np.testing.assert_array_equal(layout.column_of, [0, 0, 0, 0, 1, 1, 1])
+    assert table.rows.n_rows == 3
+
+
+@pytest.mark.parametrize(
+    ("train", "test"),
+    [
+        (np.array([["a"], ["b"]]), np.array([["b"], ["z"]])),
+        (np.array([[1], [2]]), np.array([[2.0], [1.5]])),
+        (np.array([[0.5], [2.5]]), np.array([[2.5], [2.0]])),
+        (np.array([[1], [2]]), np.array([[2], [-1]], dtype=np.int8)),
+        (pl.DataFrame({"x0": ["a", "b"]}), pl.DataFrame({"x0": ["b", "z"]})),
+        (pd.DataFrame({"x0": ["a", "b"]}, dtype="category"), pd.DataFrame({"x0": ["b", "z"]}, dtype="category")),
+        (pa.table({"x0": ["a", "b"]}), pa.table({"x0": ["b", "z"]})),
+    ],
+)
+def test_unknown_categories_are_missing_or_an_error(train, test):
+    schema, _ = learn(train, [True])
+    np.testing.assert_array_equal(encode(schema, test).narrow, [[1], [2]])
+    with pytest.raises(ValueError, match="column 'x0' has a category in row 1 that was not seen in training"):
+        encode(schema, test, unknown_is_error=True)
+
+
+def test_a_missing_value_is_not_an_unknown_category():
+    schema, _ = learn(np.array([["a"], ["b"]], dtype=object), [True])
+    found = encode(schema, np.array([[None], ["a"]], dtype=object), unknown_is_error=True)
+    np.testing.assert_array_equal(found.narrow, [[2], [0]])
+
+
+@pytest.mark.parametrize("values", [["a", "b"], [True, False]])
+def test_symbols_cannot_be_numbers(values):
+    with pytest.raises(ValueError, match=r"column 'x0' holds .* said to be numeric; add it to categorical_features"):
+        learn(np.array(values)[:, None], [False])
+
+
+# ---------------------------------------------------------------- intervals
+
+
+def test_binned_columns_take_a_value_at_the_cut_to_the_left():
+    x = np.array([[1.0], [2.0], [3.0], [np.nan]])
+    schema, table = learn(x, [False], cut_points=lambda values: np.array([2.0]))
+    assert schema[0].kind == "binned"
+    assert schema[0].cuts == (2.0,)
+    np.testing.assert_array_equal(table.narrow, [[0], [0], [1], [2]])
+    again = encode(schema, np.array([[2.0], [np.nextafter(2, 3)], [-1e300], [1e300]]))
+    np.testing.assert_array_equal(again.narrow, [[0], [1], [0], [1]])
+    with pytest.raises(ValueError, match="column 'x0' contains infinity"):
+        encode(schema, np.array([[np.inf]]))
+
+
+def test_a_column_without_cuts_is_one_interval():
+    schema, table = learn(np.array([[1.0], [2.0]]), [False], cut_points=lambda values: np.array([]))
+    assert schema[0].n_levels == 1
+    assert table.narrow.shape == (2, 0)
+
+
+# ---------------------------------------------------------------- rows
+
+
+def test_labelled_rows_only():
+    _, table = learn(np.array([[1.0], [2.0], [4.0]]), [False])
+    object.__setattr__(table, "labels", np.array([0, -1, 1], dtype=np.int32))
+    object.__setattr__(table, "weights", np.array([1.0, 2.0, 3.0]))
+    some = table.labelled_only()
+    np.testing.assert_array_equal(some.labels, [0, 1])
+    np.testing.assert_array_equal(some.weights, [1, 3])
+    np.testing.assert_array_equal(some.numbers, table.numbers[[0, 2]])
+    assert table.total_weight == 6
+    assert some.total_weight == 4
