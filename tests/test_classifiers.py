@@ -144,8 +144,7 @@ def test_a_missing_number_is_the_integral_over_its_values(model):
 def test_a_row_with_nothing_in_it_gets_the_class_prior(model):
     X, y = mixed_rows()
     clf = model.fit(X, y)
-    empty = X.iloc[:2].copy()
-    empty.loc[:, :] = None
+    empty = pd.DataFrame({name: pd.Series([None, None], dtype=X[name].dtype) for name in X})
     np.testing.assert_allclose(clf.predict_proba(empty), [clf.class_prior_] * 2, rtol=1e-14)
     np.testing.assert_allclose(clf.score_samples(empty), 0, atol=1e-12)
     assert clf.class_prior_.sum() == pytest.approx(1, rel=1e-14)
@@ -218,7 +217,7 @@ def test_densities_are_in_the_units_of_the_columns():
 def test_units_do_not_matter_to_the_posterior(model):
     X, y = mixed_rows()
     clf = model.fit(X, y)
-    other = X.assign(x=-3e7 * X["x"] + 1e8, z=X["z"] / 4096)
+    other = X.assign(x=3e7 * X["x"] + 1e8, z=X["z"] / 4096)
     again = clone(model).fit(other, y)
     np.testing.assert_allclose(again.predict_proba(other), clf.predict_proba(X), rtol=1e-5, atol=1e-9)
     shift = np.log(3e7) * X["x"].notna() - np.log(4096) * X["z"].notna()
@@ -299,15 +298,24 @@ def test_likelihood_counts_labelled_and_unlabelled_rows(model):
     assert clf.log_likelihood_ == pytest.approx(wanted, rel=1e-10)
 
 
-@pytest.mark.parametrize("name", ["nb", "fan", "fm", "fan cem"])
-def test_unlabelled_rows_are_learnt_from(name):
+@pytest.mark.parametrize(
+    "model",
+    [
+        NBClassifier(),
+        NBClassifier(algorithm="cem"),
+        FANClassifier(1),
+        FANClassifier(1, algorithm="cem"),
+        FMClassifier(2, random_state=0),
+    ],
+    ids=str,
+)
+def test_unlabelled_rows_are_learnt_from(model):
     """Two clusters, one label each: the other rows say where the border is."""
     rng = np.random.default_rng(0)
     y = np.arange(200) % 2
     X = np.where(y == 0, -1, 3)[:, None] + rng.normal(size=(200, 3))
     seen = np.full(200, np.nan)
     seen[:6] = y[:6]
-    model = clone(MODELS[name]) if name != "fan" else FANClassifier(1)
     semi = clone(model).fit(X, seen)
     assert semi.score(X, y) > 0.98
     alone = clone(model).fit(X[:6], y[:6])
@@ -334,9 +342,7 @@ def test_unlabelled_rows_are_learnt_from(name):
 def test_missing_labels_of_any_kind(y):
     X, _ = mixed_rows(60)
     clf = NBClassifier().fit(X, y)
-    assert len(clf.classes_) == 2
-    kept = [label for label in list(y) if label == 0 or label in ("u", False)]
-    assert clf.classes_[0] == kept[0]
+    assert clf.classes_.tolist() in ([0, 1], ["u", "v"])
     assert set(clf.predict(X)) <= set(clf.classes_.tolist())
     assert 0 <= clf.score(X, y) <= 1
 

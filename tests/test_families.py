@@ -105,8 +105,8 @@ def test_density_is_scipys():
     mean, sigma2 = np.array([[0.3]]), np.array([[0.7]])
     wanted = (w * stats.norm.logpdf(x, 0.3, math.sqrt(0.7))).sum()
     assert gaussian.log_likelihood(moments_of(x, w), mean, sigma2) == pytest.approx(wanted)
-    location, half_precision, log_norm = gaussian.for_kernel(mean, sigma2)[:, 0, 0]
-    by_kernel = log_norm - half_precision * (x - location) ** 2
+    slope, intercept, log_norm = gaussian.for_kernel(mean, sigma2)[:, 0, 0]
+    by_kernel = log_norm - (slope * x + intercept) ** 2
     np.testing.assert_allclose(by_kernel, stats.norm.logpdf(x, 0.3, math.sqrt(0.7)))
 
 

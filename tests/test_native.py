@@ -1,6 +1,7 @@
 """The native core against the definition, on every instruction set of the machine."""
 
 import math
+from dataclasses import replace
 
 import builders
 import numpy as np
@@ -170,6 +171,37 @@ def test_rows_beyond_one_chunk_and_ranges_of_rows(backend, kind):
         assert not array.any()
 
 
+@pytest.mark.parametrize("kind", builders.KINDS)
+def test_codes_of_several_columns_count_for_each_of_them(backend, kind):
+    levels = (2, 2, 2, 3, 3, 4, 7, 40, 60)
+    world = builders.make_world(4, kind, 3, n=700, levels=levels, n_numbers=1)
+    fused = replace(world, table=world.table.fused())
+    assert fused.table.narrow.shape[1] < len(levels)  # else this would test nothing
+    for hard in (False, True):
+        assert_same(expect(fused, hard=hard), definition(world, hard))
+    np.testing.assert_array_equal(fused.table.labelled_only().narrow, fused.table.narrow[world.rows.labels >= 0])
+
+
+@pytest.mark.parametrize("kind", builders.KINDS)
+def test_rows_in_the_order_of_their_classes(backend, kind):
+    """Then whole chunks are of one class, or of none."""
+    world = builders.make_world(5, kind, 3, n=2500, levels=(3,), n_numbers=1)
+    order = np.argsort(world.rows.labels, kind="stable")
+    r = world.rows
+    rows = oracles.Rows(r.codes[order], r.numbers[order], r.labels[order], r.weights[order])
+    for a, b in zip(expect(replace(world, table=builders.encode(rows, world.table.layout))), expect(world)):
+        np.testing.assert_allclose(a, b, **CLOSE)
+
+
+@pytest.mark.parametrize("kind", builders.KINDS)
+def test_no_labels_are_labels_that_are_all_missing(backend, kind):
+    world = builders.make_world(6, kind, 3, n=600, levels=(3,), n_numbers=1)
+    none, minus = (replace(world, table=replace(world.table, labels=x)) for x in (None, np.full(600, -1, np.int32)))
+    for a, b in zip(expect(none), expect(minus)):
+        np.testing.assert_array_equal(a, b)
+    assert not np.allclose(expect(none)[3], expect(world)[3])
+
+
 def test_several_networks_at_once(backend):
     world = builders.make_world(5, "fan", 5)
     network = builders.random_network(np.random.default_rng(1), world.network.structure, world.network.layout, 3)
@@ -217,7 +249,8 @@ def tables(**changed):
         "narrow": np.zeros((2, 1), np.uint8),
         "wide": np.zeros((2, 1), np.uint16),
         "numbers": np.zeros((2, 1)),
-        "first_level": np.array([0, 3, 303]),
+        "first_level": [0, 3, 303],
+        "group": [0, 1],
         "labels": np.array([0, -1], np.int32),
         "weights": np.ones(2),
     }
@@ -234,9 +267,13 @@ def tables(**changed):
         ({"numbers": np.zeros((3, 1))}, "same number of rows"),
         ({"labels": np.zeros(3, np.int32)}, "same number of rows"),
         ({"weights": np.zeros(3)}, "same number of rows"),
-        ({"first_level": np.array([0, 3])}, "one entry more"),
-        ({"first_level": np.array([0, 3, 3])}, "must increase"),
-        ({"first_level": np.array([-3, 3, 303])}, "must increase"),
+        ({"first_level": [0, 3]}, "one entry more"),
+        ({"first_level": [0, 3, 3]}, "must increase"),
+        ({"first_level": [-3, 3, 303]}, "one entry more"),
+        ({"group": [0]}, "one entry more"),
+        ({"group": [1, 1]}, "one entry more"),
+        ({"group": [0, 0], "first_level": [0, 303]}, "a group needs a column"),
+        ({"group": [0, 2], "first_level": [0, 2, 4, 304], "narrow": np.full((2, 1), 4, np.uint8)}, "outside of its"),
         ({"labels": np.array([0, -2], np.int32)}, "labels are -1 or a class"),
     ],
 )

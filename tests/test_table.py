@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from itertools import pairwise
 
 import narwhals as nw
 import numpy as np
@@ -176,20 +177,22 @@ def test_codes_take_one_byte_up_to_255_levels_and_two_beyond():
     assert table.narrow.shape == (n, 1)
     assert table.wide.shape == (n, 3)
     np.testing.assert_array_equal(table.narrow[0], [255])
-    np.testing.assert_array_equal(table.wide[0], [256, 65_535, 300])  # one beyond the last level: missing
-    np.testing.assert_array_equal(table.wide[1:, 1], np.arange(1, n) % 65_535)
     np.testing.assert_array_equal(table.narrow[1:, 0], np.arange(1, n) % 255)
-    assert schema.discrete == [1, 0, 2, 3]
+    names = [schema[j].name for j in schema.discrete]
+    assert names[0] == "narrow"
+    missing = {"wide": 256, "max": 65_535, "text": 300}  # one beyond the last level
+    np.testing.assert_array_equal(table.wide[0], [missing[name] for name in names[1:]])
+    np.testing.assert_array_equal(table.wide[1:, names.index("max") - 1], np.arange(1, n) % 65_535)
     assert table.layout.n_narrow == 1
 
 
 def test_layout():
-    schema, table = learn(np.array([["a", "x"], ["b", "y"], ["c", "x"]]), [True, True])
+    schema, table = learn(np.array([["x", "a"], ["y", "b"], ["x", "c"]]), [True, True])
     layout = Layout.of(schema)
-    np.testing.assert_array_equal(layout.first_level, [0, 4, 7])
-    np.testing.assert_array_equal(layout.n_levels, [3, 2])
-    np.testing.assert_array_equal(layout.missing_level, [3, 6])
-    np.testing.assert_array_equal(layout.column_of, [0, 0, 0, 0, 1, 1, 1])
+    np.testing.assert_array_equal(layout.first_level, [0, 3, 7])
+    np.testing.assert_array_equal(layout.n_levels, [2, 3])
+    np.testing.assert_array_equal(layout.missing_level, [2, 6])
+    np.testing.assert_array_equal(layout.column_of, [0, 0, 0, 1, 1, 1, 1])
     assert table.rows.n_rows == 3
 
 
@@ -222,6 +225,23 @@ def test_a_missing_value_is_not_an_unknown_category():
 def test_symbols_cannot_be_numbers(values):
     with pytest.raises(ValueError, match=r"column 'x0' holds .* said to be numeric; add it to categorical_features"):
         learn(np.array(values)[:, None], [False])
+
+
+def test_fused_codes_are_digits_of_the_columns():
+    rng = np.random.default_rng(0)
+    data = np.column_stack([rng.integers(0, r, 400) for r in (2, 3, 3, 200, 5)]).astype(float)
+    data[rng.random(data.shape) < 0.1] = np.nan
+    _, table = learn(data, [True] * 5)
+    fused = table.fused()
+    sizes = table.layout.n_levels + 1
+    assert len(fused.group) < 6
+    for g, (begin, end) in enumerate(pairwise(fused.group)):
+        code = np.zeros(400, dtype=int)
+        for j in range(begin, end):
+            code = code * sizes[j] + table.narrow[:, j]
+        np.testing.assert_array_equal(fused.narrow[:, g], code)
+    few = learn(data[:5], [True] * 5)[1]
+    assert few.fused() is few  # not worth it
 
 
 # ---------------------------------------------------------------- intervals

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fanbayes.data.frames import from_user_table
 from fanbayes.estimators.base import NetworkClassifier
-from fanbayes.evaluation.metrics import ReliabilityCurve, Strategy, expected_calibration_error, reliability_curve
+from fanbayes.evaluation.metrics import ReliabilityCurve, Strategy, reliability_curve
 from fanbayes.model.profiles import Profiles, component_profiles
 
 if TYPE_CHECKING:
@@ -35,12 +35,12 @@ class _Display:
     ax_: Axes
     figure_: Figure
 
-    def _begin(self, ax: Axes | None) -> Axes:
+    def _begin(self, ax: Axes | None, size: tuple[float, float] | None = None) -> Axes:
         try:
             from matplotlib import pyplot
         except ImportError as error:
             raise ImportError("plots need matplotlib: pip install 'fanbayes[plot]'") from error
-        self.ax_ = pyplot.subplots(layout="constrained")[1] if ax is None else ax
+        self.ax_ = pyplot.subplots(figsize=size, layout="constrained")[1] if ax is None else ax
         self.figure_ = self.ax_.get_figure(root=True)  # type: ignore[assignment]
         return self.ax_
 
@@ -173,6 +173,7 @@ class TraceDisplay(_Display):
         top = later.max()
         margin = 0.05 * (top - later.min()) or 1.0
         ax.set_ylim(later.min() - margin, top + margin)
+        ax.locator_params(axis="x", integer=True)
         ax.set(xlabel="pass over the data", ylabel="objective", title=f"{self.n_components} components")
         ax.legend(frameon=False, loc="lower right")
         return self
@@ -184,8 +185,6 @@ class ReliabilityDisplay(_Display):
     Parameters
     ----------
     curve : ReliabilityCurve
-    error : float
-        Expected calibration error.
     name : str, optional
     positive : label, optional
         The class whose probability is judged; by default that of the predicted class.
@@ -196,9 +195,8 @@ class ReliabilityDisplay(_Display):
     line_ : the curve
     """
 
-    def __init__(self, curve: ReliabilityCurve, error: float, *, name: str | None = None, positive: Any = None) -> None:
+    def __init__(self, curve: ReliabilityCurve, *, name: str | None = None, positive: Any = None) -> None:
         self.curve = curve
-        self.error = error
         self.name = name
         self.positive = positive
 
@@ -250,23 +248,35 @@ class ReliabilityDisplay(_Display):
         -------
         ReliabilityDisplay
         """
-        bins: dict[str, Any] = {
-            "classes": classes, "n_bins": n_bins, "strategy": strategy, "sample_weight": sample_weight
-        }  # fmt: skip
-        curve = reliability_curve(y_true, log_proba, positive=positive, **bins)
-        error = expected_calibration_error(y_true, log_proba, **bins)
-        return cls(curve, error, name=name, positive=positive).plot(ax)
+        curve = reliability_curve(
+            y_true,
+            log_proba,
+            classes=classes,
+            positive=positive,
+            n_bins=n_bins,
+            strategy=strategy,
+            sample_weight=sample_weight,
+        )
+        return cls(curve, name=name, positive=positive).plot(ax)
 
     def plot(self, ax: Axes | None = None) -> Self:
-        """Draw, on `ax` or on new axes; the area of a dot is the share of rows in its bin."""
+        """Draw, on `ax` or on new axes.
+
+        The area of a dot is the share of rows in its bin, the bar through it a 95 % interval (Wilson 1927) of the
+        observed frequency.
+        """
         ax = self._begin(ax)
         if not ax.lines:
             ax.plot([0, 1], [0, 1], color="0.6", linestyle=":", zorder=0, label="perfectly calibrated")
         curve = self.curve
-        label = f"{self.name or 'predictions'} (ECE {self.error:.3f})"
-        (self.line_,) = ax.plot(curve.predicted, curve.observed, linewidth=1.2, label=label)
-        area = 400 * curve.count / curve.count.sum()
-        ax.scatter(curve.predicted, curve.observed, s=4 + area, color=self.line_.get_color(), alpha=0.6, linewidths=0)
+        error = np.average(np.abs(curve.observed - curve.predicted), weights=curve.count)
+        (self.line_,) = ax.plot(
+            curve.predicted, curve.observed, linewidth=1.2, label=f"{self.name or 'predictions'} (ECE {error:.3f})"
+        )
+        colour = self.line_.get_color()
+        ax.vlines(curve.predicted, *_wilson(curve.observed, curve.count), color=colour, linewidth=1, alpha=0.4)
+        area = 4 + 400 * curve.count / curve.count.sum()
+        ax.scatter(curve.predicted, curve.observed, s=area, color=colour, alpha=0.6, linewidths=0)
         judged = "the predicted class" if self.positive is None else self.positive
         ax.set(xlabel=f"predicted probability of {judged}", ylabel="observed frequency", aspect="equal")
         ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
@@ -315,23 +325,33 @@ class ComponentDisplay(_Display):
 
     def plot(self, ax: Axes | None = None) -> Self:
         """Draw, on `ax` or on new axes."""
-        ax = self._begin(ax)
         profiles = self.profiles
         shown = np.sort(np.argsort(-profiles.weight, kind="stable")[: self.max_traits])
+        n_cells = len(profiles.share)
+        ax = self._begin(ax, (max(5.0, 3.5 + 0.5 * n_cells), max(3.0, 1.5 + 0.25 * len(shown))))
         limit = max(1.0, float(np.abs(profiles.difference[shown]).max(initial=0.0)))
         self.image_ = ax.imshow(
             profiles.difference[shown], cmap="RdBu_r", vmin=-limit, vmax=limit, aspect="auto", interpolation="nearest"
         )
         names = [profiles.traits[k] for k in shown]
         ax.set_yticks(range(len(names)), [f if level is None else f"{f} = {level}" for f, level in names])
-        ax.set_xticks(range(len(profiles.share)), [self._label(k) for k in range(len(profiles.share))])
+        shares = [f"h{h}\n{100 * p:.0f}%" for h, p in zip(profiles.component_of, profiles.share)]
+        ax.set_xticks(range(n_cells), shares)
         if profiles.class_of is not None:
-            for edge in np.flatnonzero(np.diff(profiles.class_of)):
-                ax.axvline(edge + 0.5, color="black", linewidth=1)
-        self.figure_.colorbar(self.image_, ax=ax, label="difference from the average (standard deviations)")
+            first = np.flatnonzero(np.diff(profiles.class_of, prepend=-1))
+            for edge in first[1:]:
+                ax.axvline(edge - 0.5, color="black", linewidth=1)
+            middle = (first + np.append(first[1:], n_cells) - 1) / 2
+            top = ax.secondary_xaxis("top")
+            top.set_xticks(middle, [str(c) for c in self.classes])
+            top.tick_params(length=0)
+        self.figure_.colorbar(self.image_, ax=ax, label="difference (standard deviations)")
         return self
 
-    def _label(self, cell: int) -> str:
-        profiles = self.profiles
-        lines = [f"h{profiles.component_of[cell]}", f"{100 * profiles.share[cell]:.0f}%"]
-        return "\n".join(lines if profiles.class_of is None else [str(self.classes[profiles.class_of[cell]]), *lines])
+
+def _wilson(frequency: Floats, n: Floats) -> tuple[Floats, Floats]:
+    """Ends of the 95 % intervals of frequencies among n cases, (n_bins,) each."""
+    z2 = 1.959964**2
+    middle = (frequency + z2 / (2 * n)) / (1 + z2 / n)
+    half = np.sqrt(z2 * (frequency * (1 - frequency) / n + z2 / (4 * n**2))) / (1 + z2 / n)
+    return middle - half, middle + half

@@ -37,6 +37,15 @@ OVER_ARRAY(exp, 0.0)
 OVER_ARRAY(log, 1.0)
 #undef OVER_ARRAY
 
+double sum_array(const double* x, int n) {
+    Vector<NATIVE> total = Vector<NATIVE>{};
+    int i = 0;
+    for (; i + NATIVE <= n; i += NATIVE) total += load<NATIVE>(x + i);
+    double rest = sum<NATIVE>(total);
+    for (; i < n; ++i) rest += x[i];
+    return rest;
+}
+
 // ---------------------------------------------------------------- one row, any number of cells
 
 // out[k] = sum_i log p(x_i | base + k), lanes [0, NV * NATIVE); a missing value has no factor.
@@ -62,8 +71,8 @@ ALWAYS_INLINE void score_lanes(const Table& t, const Shape& shape, const Network
         if (x != x) continue;
         int64_t at = j * K + base;
         for (int v = 0; v < NV; ++v) {
-            Vector<NATIVE> d = x - load<NATIVE>(net.mean + at + v * NATIVE);
-            a[v] += load<NATIVE>(net.log_norm + at + v * NATIVE) - load<NATIVE>(net.half_precision + at + v * NATIVE) * d * d;
+            Vector<NATIVE> d = load<NATIVE>(net.slope + at + v * NATIVE) * x + load<NATIVE>(net.intercept + at + v * NATIVE);
+            a[v] += load<NATIVE>(net.log_norm + at + v * NATIVE) - d * d;
         }
     }
     for (int v = 0; v < NV; ++v) store<NATIVE>(out + v * NATIVE, a[v]);
@@ -154,51 +163,70 @@ ALWAYS_INLINE void visit(const Table& t, const Shape& shape, const Network& net,
     for (int j = 0; j < t.n_numbers; ++j) {
         int64_t at = j * K + view.base;
         for (int v = 0; v < NV; ++v) {
-            Vector<W> mean = load<W>(net.mean + at + v * W), half = load<W>(net.half_precision + at + v * W);
+            Vector<W> slope = load<W>(net.slope + at + v * W), intercept = load<W>(net.intercept + at + v * W);
             for (int r = 0; r < R; ++r) {
                 double x = numbers[r][j];
                 if (COMPLETE) {
-                    Vector<W> d = x - mean;
-                    a[r][v] -= half * d * d;
+                    Vector<W> d = slope * x + intercept;
+                    a[r][v] -= d * d;
                 } else if (x == x) {
-                    Vector<W> d = x - mean;
-                    a[r][v] += load<W>(net.log_norm + at + v * W) - half * d * d;
+                    Vector<W> d = slope * x + intercept;
+                    a[r][v] += load<W>(net.log_norm + at + v * W) - d * d;
                 }
             }
         }
     }
 
     // Responsibilities p(s | x, c) (8), or all to the most probable state (9); times the row's weight.
+    auto larger = [](auto x, auto y) { return x > y ? x : y; };
+    auto plus = [](auto x, auto y) { return x + y; };
+    Vector<W> e[R][NV], highest[R], mass[R];
     for (int r = 0; r < R; ++r) {
-        Vector<W> highest = a[r][0];
-        for (int v = 1; v < NV; ++v) highest = highest > a[r][v] ? highest : a[r][v];
-        double m = maximum<W>(highest);
-        Vector<W> e[NV], mass = Vector<W>{};
+        highest[r] = a[r][0];
+        for (int v = 1; v < NV; ++v) highest[r] = larger(highest[r], a[r][v]);
+    }
+    if constexpr (R == 4) {
+        store<4>(top, reduce4<W>(highest[0], highest[1], highest[2], highest[3], larger));
+    } else {
+        for (int r = 0; r < R; ++r) top[r] = maximum<W>(highest[r]);
+    }
+    for (int r = 0; r < R; ++r) {
+        mass[r] = Vector<W>{};
         for (int v = 0; v < NV; ++v) {
-            e[v] = exp<W>(a[r][v] - m);
-            mass += e[v];
+            e[r][v] = exp<W>(a[r][v] - top[r]);
+            mass[r] += e[r][v];
         }
-        top[r] = m;
-        total[r] = sum<W>(mass);
+    }
+    double scale[R];
+    if constexpr (R == 4) {
+        const Vector<4> totals = reduce4<W>(mass[0], mass[1], mass[2], mass[3], plus);
+        store<4>(total, totals);
+        store<4>(scale, load<4>(weight) / totals);
+    } else {
+        for (int r = 0; r < R; ++r) {
+            total[r] = sum<W>(mass[r]);
+            scale[r] = weight[r] / total[r];
+        }
+    }
+    for (int r = 0; r < R; ++r) {
         if (hard) {
             double lane[NV * W];
             for (int v = 0; v < NV; ++v) store<W>(lane + v * W, a[r][v]);
             int best = 0;
-            while (best < NV * W - 1 && lane[best] != m) ++best;
+            while (best < NV * W - 1 && lane[best] != top[r]) ++best;
             for (int k = 0; k < NV * W; ++k) lane[k] = k == best ? weight[r] : 0.0;
             for (int v = 0; v < NV; ++v) a[r][v] = load<W>(lane + v * W);
         } else {
-            double scale = weight[r] / total[r];
-            for (int v = 0; v < NV; ++v) a[r][v] = e[v] * scale;
+            for (int v = 0; v < NV; ++v) a[r][v] = e[r][v] * scale[r];
         }
     }
 
     double* states = s.states + shape.first_state[view.c];
     for (int v = 0; v < NV; ++v) {
-        Vector<W> mass = a[0][v];
-        for (int r = 1; r < R; ++r) mass += a[r][v];
-        store<W>(states + v * W, load<W>(states + v * W) + mass);
-        if (COMPLETE) store<W>(complete_mass + v * W, load<W>(complete_mass + v * W) + mass);
+        Vector<W> cases = a[0][v];
+        for (int r = 1; r < R; ++r) cases += a[r][v];
+        store<W>(states + v * W, load<W>(states + v * W) + cases);
+        if (COMPLETE) store<W>(complete_mass + v * W, load<W>(complete_mass + v * W) + cases);
     }
     for (int j = 0; j < t.n_narrow; ++j) {
         double* counts = s.counts + t.first_level[j] * K + view.base;
@@ -217,18 +245,17 @@ ALWAYS_INLINE void visit(const Table& t, const Shape& shape, const Network& net,
     for (int j = 0; j < t.n_numbers; ++j) {
         double* p = s.moments + j * K + view.base;
         for (int v = 0; v < NV; ++v) {
-            Vector<W> first = Vector<W>{}, second = Vector<W>{}, mass = Vector<W>{};
+            Vector<W> first = Vector<W>{}, second = Vector<W>{}, cases = Vector<W>{};
             for (int r = 0; r < R; ++r) {
                 double x = numbers[r][j];
                 if (COMPLETE || x == x) {
-                    Vector<W> rx = a[r][v] * x;
-                    first += rx;
-                    second += rx * x;
-                    if (!COMPLETE) mass += a[r][v];
+                    first += a[r][v] * x;
+                    second += a[r][v] * (x * x);
+                    if (!COMPLETE) cases += a[r][v];
                 }
             }
             double* q = p + v * W;
-            if (!COMPLETE) store<W>(q, load<W>(q) + mass);
+            if (!COMPLETE) store<W>(q, load<W>(q) + cases);
             store<W>(q + plane, load<W>(q + plane) + first);
             store<W>(q + 2 * plane, load<W>(q + 2 * plane) + second);
         }
@@ -332,6 +359,23 @@ void visit_row(const Table& t, const Shape& shape, const Network& net, int64_t r
     collect_cells(t, shape, row, base, n_cells, r, s);
 }
 
+// Numbers 0 .. n - 1 in the order of their labels, -1 first; bucket[c + 1] is the end of class c in it.
+void sort_by_class(const int32_t* labels, int n, int n_classes, int32_t* order, int32_t* bucket) {
+    bool same = true;
+    for (int i = 1; labels && i < n; ++i) same &= labels[i] == labels[0];
+    if (same) {
+        const int c = labels ? labels[0] : -1;
+        for (int k = 0; k <= n_classes; ++k) bucket[k] = k > c ? n : 0;
+        for (int i = 0; i < n; ++i) order[i] = i;
+        return;
+    }
+    for (int c = 0; c < n_classes + 2; ++c) bucket[c] = 0;
+    for (int i = 0; i < n; ++i) ++bucket[labels[i] + 2];
+    for (int c = 1; c < n_classes + 2; ++c) bucket[c] += bucket[c - 1];
+    // bucket[c + 1] is now where class c begins; filling moves it to its end.
+    for (int i = 0; i < n; ++i) order[bucket[labels[i] + 1]++] = i;
+}
+
 void expect(const Table& t, const Shape& shape, const Network& net, int64_t begin, int64_t end, bool hard,
             Statistics& s, double* scratch) {
     const int H = shape.n_components, C = shape.n_classes;
@@ -356,11 +400,7 @@ void expect(const Table& t, const Shape& shape, const Network& net, int64_t begi
     for (int64_t at = begin; at < end; at += CHUNK) {
         const int n = int(end - at < CHUNK ? end - at : CHUNK);
         // Rows of one class together, unlabelled ones first: parameters stay in the nearest cache.
-        for (int c = 0; c < C + 2; ++c) bucket[c] = 0;
-        for (int i = 0; i < n; ++i) ++bucket[t.labels ? t.labels[at + i] + 2 : 1];
-        for (int c = 1; c < C + 2; ++c) bucket[c] += bucket[c - 1];
-        // bucket[c + 1] is now where class c begins (-1: unlabelled); filling moves it to its end.
-        for (int i = 0; i < n; ++i) order[bucket[t.labels ? t.labels[at + i] + 1 : 0]++] = i;
+        sort_by_class(t.labels ? t.labels + at : nullptr, n, C, order, bucket);
         for (int c = -1, first = 0; c < C; first = bucket[c + 1], ++c) {
             const int n_rows = bucket[c + 1] - first;
             if (n_rows == 0) continue;
@@ -373,13 +413,13 @@ void expect(const Table& t, const Shape& shape, const Network& net, int64_t begi
             ClassView view{c, shape.first_cell[c], net.log_weight + c * H, complete + c * H};
             visit_few(t, shape, net, view, order + first, n_rows, at, hard, s, complete_mass + c * H, top, total);
             log_array(total, total, n_rows);
-            double log_likelihood = 0, joint_sum = 0;
-            for (int i = 0; i < n_rows; ++i) {
-                double weight = t.weights ? t.weights[at + order[first + i]] : 1.0;
-                log_likelihood += weight * (top[i] + total[i]);
-                joint_sum += weight * top[i];
-            }
-            s.log_likelihood += log_likelihood;
+            if (t.weights)
+                for (int i = 0; i < n_rows; ++i) {
+                    top[i] *= t.weights[at + order[first + i]];
+                    total[i] *= t.weights[at + order[first + i]];
+                }
+            const double joint_sum = sum_array(top, n_rows);
+            s.log_likelihood += joint_sum + sum_array(total, n_rows);
             s.joint += joint_sum;
             s.classification += joint_sum;
         }
@@ -455,6 +495,21 @@ void posterior(const Table& t, const Shape& shape, const Network& net, int64_t b
     }
 }
 
+double gather(const Table& t, const double* table, int64_t rows) {
+    constexpr int NV = 8 / NATIVE, R = 4;
+    Vector<NATIVE> total = Vector<NATIVE>{};
+    for (int64_t at = 0; at + R <= rows; at += R) {
+        Vector<NATIVE> a[R][NV] = {};
+        for (int j = 0; j < t.n_narrow; ++j)
+            for (int r = 0; r < R; ++r)
+                for (int v = 0; v < NV; ++v)
+                    a[r][v] += load<NATIVE>(table + (t.first_level[j] + t.narrow[(at + r) * t.n_narrow + j]) * 8 + v * NATIVE);
+        for (int r = 0; r < R; ++r)
+            for (int v = 0; v < NV; ++v) total += a[r][v];
+    }
+    return sum<NATIVE>(total);
+}
+
 int64_t scratch_size(const Shape& shape) {
     const int64_t C = shape.n_classes;
     const int64_t row = padded(shape.n_cells) + padded(shape.n_states) + padded(shape.n_components);
@@ -467,5 +522,5 @@ int64_t scratch_size(const Shape& shape) {
 #define STRING_OF(x) #x
 #define NAME_OF(x) STRING_OF(x)
 namespace KERNEL_ISA {
-extern const Kernel kernel = {NAME_OF(KERNEL_ISA), scratch_size, padded_components, expect, posterior, exp_array, log_array};
+extern const Kernel kernel = {NAME_OF(KERNEL_ISA), scratch_size, padded_components, expect, posterior, gather, exp_array, log_array};
 }

@@ -31,9 +31,9 @@ struct Shape {
 struct Network {                   // all finite, but for log weights of -infinity (no such state)
     const double* log_weight;      // (n_states,)
     const double* log_table;       // (n_levels, n_cells), 0 where the level is "missing"
-    const double* mean;            // (n_numbers, n_cells)
-    const double* half_precision;  // (n_numbers, n_cells), 1 / (2 sigma^2)
-    const double* log_norm;        // (n_numbers, n_cells), -log(2 pi sigma^2) / 2
+    const double* slope;           // (n_numbers, n_cells): log p(x) = log_norm - (slope x + intercept)^2,
+    const double* intercept;       // so slope = 1 / sqrt(2 sigma^2), intercept = -slope mean
+    const double* log_norm;        // and log_norm = -log(2 pi sigma^2) / 2
 };
 
 struct Statistics {
@@ -59,6 +59,9 @@ struct Kernel {
     // Writes rows [begin, end): (n_classes) a row, or (n_states) for Posterior::states.
     void (*posterior)(const Table&, const Shape&, const Network&, int64_t begin, int64_t end,
                       Posterior what, double* out, double* scratch);
+    // What any E-step must do at least: fetch and add each code's row of the table, for 4 rows at a time. Returns
+    // the sum of all, so that nothing is optimised away. For the roofline of the benchmarks; 8 cells.
+    double (*gather)(const Table&, const double* table, int64_t rows);
     void (*exp)(const double* x, double* out, int64_t n);
     void (*log)(const double* x, double* out, int64_t n);
 };

@@ -78,11 +78,14 @@ class Buffer {
         void operator()(double* p) const { ::operator delete[](p, std::align_val_t(64)); }
     };
     std::unique_ptr<double[], Free> data_;
+    size_t size_;
 
   public:
-    explicit Buffer(size_t n) : data_(static_cast<double*>(::operator new[]((n + SLACK) * 8, std::align_val_t(64)))) {
-        std::fill_n(data_.get(), n + SLACK, 0.0);
+    explicit Buffer(size_t n)
+        : data_(static_cast<double*>(::operator new[]((n + SLACK) * 8, std::align_val_t(64)))), size_(n + SLACK) {
+        clear();
     }
+    void clear() { std::fill_n(data_.get(), size_, 0.0); }
     double* data() const { return data_.get(); }
 };
 
@@ -172,36 +175,56 @@ struct RawColumns {
 
 // ---------------------------------------------------------------- encoded rows and states
 
+// Encoded rows. A narrow code may stand for several discrete columns at once, its *group*: columns
+// group[g] .. group[g + 1] - 1, the first of them the most significant digit.
 struct Rows {
     In<uint8_t, 2> narrow;
     In<uint16_t, 2> wide;
     In<double, 2> numbers;
-    In<int64_t, 1> first_level;
+    std::vector<int64_t> first_level;  // of the columns
+    std::vector<int64_t> first_fused;  // of the groups and of the wide columns
+    std::vector<int32_t> group;
     std::optional<In<int32_t, 1>> labels;
     std::optional<In<double, 1>> weights;
     int64_t n_rows, n_levels, last_label = -1;
 
-    Rows(In<uint8_t, 2> narrow_, In<uint16_t, 2> wide_, In<double, 2> numbers_, In<int64_t, 1> n_levels_of,
-         std::optional<In<int32_t, 1>> labels_, std::optional<In<double, 1>> weights_)
-        : narrow(narrow_), wide(wide_), numbers(numbers_), first_level(n_levels_of), labels(labels_), weights(weights_) {
+    Rows(In<uint8_t, 2> narrow_, In<uint16_t, 2> wide_, In<double, 2> numbers_, std::vector<int64_t> first_level_,
+         std::vector<int32_t> group_, std::optional<In<int32_t, 1>> labels_, std::optional<In<double, 1>> weights_)
+        : narrow(narrow_),
+          wide(wide_),
+          numbers(numbers_),
+          first_level(std::move(first_level_)),
+          group(std::move(group_)),
+          labels(labels_),
+          weights(weights_) {
         n_rows = int64_t(narrow.shape(0));
         require(wide.shape(0) == narrow.shape(0) && numbers.shape(0) == narrow.shape(0) &&
                     (!labels || labels->shape(0) == narrow.shape(0)) &&
                     (!weights || weights->shape(0) == narrow.shape(0)),
                 "all blocks of a table need the same number of rows");
         const size_t n_narrow = narrow.shape(1), n_wide = wide.shape(1);
-        require(first_level.shape(0) == n_narrow + n_wide + 1, "first_level needs one entry more than discrete columns");
-        n_levels = first_level(n_narrow + n_wide);
-        // A code outside of its column's levels would read and write foreign memory: looked at once, here.
-        std::vector<int64_t> size(n_narrow + n_wide);
-        for (size_t j = 0; j < size.size(); ++j) {
-            size[j] = first_level(j + 1) - first_level(j);
-            require(size[j] > 0 && first_level(j) >= 0, "first_level must increase");
+        require(group.size() == n_narrow + 1 && group[0] == 0, "group needs one entry more than narrow codes");
+        require(first_level.size() == size_t(group.back()) + n_wide + 1 && first_level[0] == 0,
+                "first_level needs one entry more than discrete columns");
+        for (size_t j = 0; j + 1 < first_level.size(); ++j)
+            require(first_level[j + 1] > first_level[j], "first_level must increase");
+        n_levels = first_level.back();
+        first_fused.push_back(0);
+        for (size_t g = 0; g < n_narrow; ++g) {
+            require(group[g + 1] > group[g], "a group needs a column");
+            int64_t size = 1;
+            for (int j = group[g]; j < group[g + 1]; ++j) size = std::min<int64_t>(size * levels_of(j), 1 << 20);
+            first_fused.push_back(first_fused.back() + size);
         }
+        for (size_t j = 0; j < n_wide; ++j)
+            first_fused.push_back(first_fused.back() + levels_of(group.back() + int(j)));
+        // A code outside of its levels would read and write foreign memory: looked at once, here.
         bool inside = true;
         for (size_t i = 0; i < size_t(n_rows); ++i) {
-            for (size_t j = 0; j < n_narrow; ++j) inside &= narrow.data()[i * n_narrow + j] < size[j];
-            for (size_t j = 0; j < n_wide; ++j) inside &= wide.data()[i * n_wide + j] < size[n_narrow + j];
+            for (size_t g = 0; g < n_narrow; ++g)
+                inside &= narrow.data()[i * n_narrow + g] < first_fused[g + 1] - first_fused[g];
+            for (size_t j = 0; j < n_wide; ++j)
+                inside &= wide.data()[i * n_wide + j] < first_fused[n_narrow + j + 1] - first_fused[n_narrow + j];
         }
         require(inside, "a code lies outside of its column's levels");
         if (labels)
@@ -211,16 +234,37 @@ struct Rows {
             }
     }
 
+    int64_t levels_of(int column) const { return first_level[size_t(column) + 1] - first_level[size_t(column)]; }
+    int64_t n_fused() const { return first_fused.back(); }
+
     Table view() const {
         return {narrow.data(),
                 wide.data(),
                 numbers.data(),
                 labels ? labels->data() : nullptr,
                 weights ? weights->data() : nullptr,
-                first_level.data(),
+                first_fused.data(),
                 int(narrow.shape(1)),
                 int(wide.shape(1)),
                 int(numbers.shape(1))};
+    }
+
+    // Calls visit(level of the fused axis, level of the columns' axis) for every pair of which the first implies
+    // the second.
+    template <typename Visit>
+    void for_members(Visit visit) const {
+        const size_t n_narrow = group.size() - 1;
+        for (size_t g = 0; g + 1 < first_fused.size(); ++g) {
+            const int begin = g < n_narrow ? group[g] : group.back() + int(g - n_narrow);
+            const int end = g < n_narrow ? group[g + 1] : begin + 1;
+            int64_t below = 1;  // fused levels for each value of the digit
+            for (int j = end - 1; j >= begin; --j) {
+                const int64_t size = levels_of(j);
+                for (int64_t f = first_fused[g]; f < first_fused[g + 1]; ++f)
+                    visit(f, first_level[size_t(j)] + (f - first_fused[g]) / below % size);
+                below *= size;
+            }
+        }
     }
 };
 
@@ -319,6 +363,10 @@ class Padding {
     }
 };
 
+void add(const double* from, size_t n, double* to) {
+    for (size_t i = 0; i < n; ++i) to[i] += from[i];
+}
+
 Network network_of(const double* weight, const double* table, const double* gaussian, size_t plane) {
     return {weight, table, gaussian, gaussian + plane, gaussian + 2 * plane};
 }
@@ -343,18 +391,19 @@ nb::tuple expect(const Rows& rows, const States& states, In<double, 2> log_weigh
         const Padding padding(shape);
         const size_t wide = size_t(padding.shape.n_cells), wide_states = size_t(padding.shape.n_states);
         Buffer scratch(size_t(kernel->scratch_size(padding.shape)));
-        Buffer w(wide_states), t(L * wide), g(3 * J * wide);
-        Buffer out_w(wide_states), out_t(L * wide), out_g(3 * J * wide);
+        const size_t F = size_t(rows.n_fused());
+        Buffer w(wide_states), t(L * wide), g(3 * J * wide), fused(F * wide);
+        Buffer out_w(wide_states), out_t(L * wide), out_g(3 * J * wide), out_fused(F * wide);
         for (size_t s = 0; s < S; ++s) {
             padding.widen_states(log_weight.data() + s * N, w.data());
             padding.widen_cells(L, log_table.data() + s * L * K, t.data());
             padding.widen_cells(3 * J, gaussian.data() + s * 3 * J * K, g.data());
-            std::fill_n(out_w.data(), wide_states, 0.0);
-            std::fill_n(out_t.data(), L * wide, 0.0);
-            std::fill_n(out_g.data(), 3 * J * wide, 0.0);
-            Statistics statistics{out_w.data(), out_t.data(), out_g.data(), 0, 0, 0};
-            kernel->expect(table, padding.shape, network_of(w.data(), t.data(), g.data(), J * wide), begin, end, hard,
-                           statistics, scratch.data());
+            for (Buffer* b : {&fused, &out_w, &out_t, &out_g, &out_fused}) b->clear();
+            rows.for_members([&](int64_t f, int64_t level) { add(t.data() + level * int64_t(wide), wide, fused.data() + f * int64_t(wide)); });
+            Statistics statistics{out_w.data(), out_fused.data(), out_g.data(), 0, 0, 0};
+            kernel->expect(table, padding.shape, network_of(w.data(), fused.data(), g.data(), J * wide), begin, end,
+                           hard, statistics, scratch.data());
+            rows.for_members([&](int64_t f, int64_t level) { add(out_fused.data() + f * int64_t(wide), wide, out_t.data() + level * int64_t(wide)); });
             padding.narrow_states(out_w.data(), counts_of_states.data() + s * N);
             padding.narrow_cells(L, out_t.data(), counts.data() + s * L * K);
             padding.narrow_cells(3 * J, out_g.data(), moments.data() + s * 3 * J * K);
@@ -374,6 +423,7 @@ void posterior(const Rows& rows, const States& states, In<double, 2> log_weight,
     check_range(rows, begin, end);
     check_parameters(shape, table, log_weight, log_table, gaussian);
     require(log_weight.shape(0) == 1, "one network");
+    require(rows.n_fused() == rows.n_levels, "no fused columns");
     Posterior kind = what == "log_joint"   ? Posterior::log_joint
                      : what == "log_proba" ? Posterior::log_proba
                      : what == "proba"     ? Posterior::proba
@@ -389,6 +439,14 @@ void posterior(const Rows& rows, const States& states, In<double, 2> log_weight,
     std::copy_n(gaussian.data(), 3 * plane, g.data());
     kernel->posterior(table, shape, network_of(log_weight.data(), t.data(), g.data(), plane), begin, end, kind,
                       out.data(), scratch.data());
+}
+
+double gather(const Rows& rows, In<double, 2> table) {
+    require(table.shape(0) == size_t(rows.n_fused()) && table.shape(1) == 8, "table: (levels, 8)");
+    Buffer copy(table.size());
+    std::copy_n(table.data(), table.size(), copy.data());
+    nb::gil_scoped_release release;
+    return kernel->gather(rows.view(), copy.data(), rows.n_rows);
 }
 
 Out map(In<double, 1> x, void (*function)(const double*, double*, int64_t)) {
@@ -410,9 +468,9 @@ NB_MODULE(_core, m) {
         .def("look_up", &RawColumns::look_up<uint16_t>, nb::arg("low"), nb::arg("table"), nb::arg("place"), nb::arg("out"))
         .def("distinct", &RawColumns::distinct, nb::arg("low"), nb::arg("span"));
     nb::class_<Rows>(m, "Rows")
-        .def(nb::init<In<uint8_t, 2>, In<uint16_t, 2>, In<double, 2>, In<int64_t, 1>, std::optional<In<int32_t, 1>>,
-                      std::optional<In<double, 1>>>(),
-             nb::arg("narrow"), nb::arg("wide"), nb::arg("numbers"), nb::arg("first_level"),
+        .def(nb::init<In<uint8_t, 2>, In<uint16_t, 2>, In<double, 2>, std::vector<int64_t>, std::vector<int32_t>,
+                      std::optional<In<int32_t, 1>>, std::optional<In<double, 1>>>(),
+             nb::arg("narrow"), nb::arg("wide"), nb::arg("numbers"), nb::arg("first_level"), nb::arg("group"),
              nb::arg("labels").none(), nb::arg("weights").none())
         .def_ro("n_rows", &Rows::n_rows);
     nb::class_<States>(m, "States")
@@ -422,6 +480,7 @@ NB_MODULE(_core, m) {
           nb::arg("gaussian"), nb::arg("begin"), nb::arg("end"), nb::arg("hard"));
     m.def("posterior", &posterior, nb::arg("rows"), nb::arg("states"), nb::arg("log_weight"), nb::arg("log_table"),
           nb::arg("gaussian"), nb::arg("begin"), nb::arg("end"), nb::arg("what"), nb::arg("out"));
+    m.def("gather", &gather, nb::arg("rows"), nb::arg("table"));
     m.def("exp", [](In<double, 1> x) { return map(x, kernel->exp); }, nb::arg("x"));
     m.def("log", [](In<double, 1> x) { return map(x, kernel->log); }, nb::arg("x"));
     m.def("backend", [] { return std::string(kernel->name); });

@@ -44,8 +44,8 @@ ALWAYS_INLINE Vector<W> broadcast(double x) {
     return x - Vector<W>{};
 }
 
-// exp(x) = 2^k exp(r), k = round(x / ln 2), |r| <= ln(2) / 2, Taylor to r^13 (remainder < 2^-57).
-// Within 2 ulp; subnormal results, 0, infinity and NaN come out as they should.
+// exp(x) = 2^k exp(r), k = round(x / ln 2), |r| <= ln(2) / 2; exp(r) = 1 + r + r^2 q(r), with q the Chebyshev
+// approximation of degree 9 to its power series (error < 2^-56). Within 2 ulp; subnormal results, 0, infinity and NaN come out as they should.
 template <int W>
 ALWAYS_INLINE Vector<W> exp(Vector<W> x) {
     using Bits = typename Lanes<W>::Bits;
@@ -54,27 +54,26 @@ ALWAYS_INLINE Vector<W> exp(Vector<W> x) {
     constexpr double ln2_low = 0x1.ef35793c76730p-45;
     constexpr double to_integer = 0x1.8p52;  // adding it rounds to an integer, in the low bits
 
-    // Outside of [-746, 710] the result no longer changes; NaN fails both comparisons and stays.
-    Vector<W> low = broadcast<W>(-746.0), high = broadcast<W>(710.0);
-    x = x < low ? low : x;
-    x = x > high ? high : x;
+    // Below -745.2 the result is 0, above 710 infinity; NaN fails both comparisons and stays. What is 0 is not
+    // computed by underflow, which is slow.
+    const auto vanishes = x < broadcast<W>(-745.2);
+    x = vanishes ? Vector<W>{} : x;
+    x = x > broadcast<W>(710.0) ? broadcast<W>(710.0) : x;
 
     Vector<W> shifted = x * log2_e + to_integer;
     Vector<W> k = shifted - to_integer;
     Vector<W> r = (x - k * ln2_high) - k * ln2_low;
 
-    Vector<W> q = broadcast<W>(1.0 / 6227020800.0);
-    q = q * r + 1.0 / 479001600.0;
-    q = q * r + 1.0 / 39916800.0;
-    q = q * r + 1.0 / 3628800.0;
-    q = q * r + 1.0 / 362880.0;
-    q = q * r + 1.0 / 40320.0;
-    q = q * r + 1.0 / 5040.0;
-    q = q * r + 1.0 / 720.0;
-    q = q * r + 1.0 / 120.0;
-    q = q * r + 1.0 / 24.0;
-    q = q * r + 1.0 / 6.0;
-    q = q * r + 0.5;
+    Vector<W> q = broadcast<W>(0x1.af38a9b0ec855p-26);
+    q = q * r + 0x1.289185613a3d6p-22;
+    q = q * r + 0x1.71de0dae63bb3p-19;
+    q = q * r + 0x1.a019b90d2ae7ap-16;
+    q = q * r + 0x1.a01a01a7c41d5p-13;
+    q = q * r + 0x1.6c16c1788bd90p-10;
+    q = q * r + 0x1.11111111109b3p-7;
+    q = q * r + 0x1.5555555553d63p-5;
+    q = q * r + 0x1.5555555555556p-3;
+    q = q * r + 0x1.0000000000001p-1;
     Vector<W> e = (q * r) * r + r + 1.0;
 
     // 2^k in two halves, so that a subnormal result is rounded once and k = 1024 can overflow.
@@ -82,7 +81,7 @@ ALWAYS_INLINE Vector<W> exp(Vector<W> x) {
     Bits half = n >> 1;
     Vector<W> scale_a = (Vector<W>)((half + 1023) << 52);
     Vector<W> scale_b = (Vector<W>)((n - half + 1023) << 52);
-    return (e * scale_a) * scale_b;
+    return vanishes ? Vector<W>{} : (e * scale_a) * scale_b;
 }
 
 // log(x) for normal x > 0: x = 2^k m, sqrt(1/2) <= m < sqrt(2), s = (m - 1) / (m + 1),
@@ -140,6 +139,26 @@ ALWAYS_INLINE double maximum(Vector<W> v) {
         std::memcpy(&low, &v, sizeof low);
         std::memcpy(&high, reinterpret_cast<const char*>(&v) + sizeof low, sizeof high);
         return maximum<W / 2>(low > high ? low : high);
+    }
+}
+
+// The same of four vectors at once, by transposition: one vector of four results.
+template <int W, typename Op>
+ALWAYS_INLINE Vector<4> reduce4(Vector<W> a, Vector<W> b, Vector<W> c, Vector<W> d, Op op) {
+    if constexpr (W == 8) {
+        auto fold = [&](Vector<8> v) {
+            Vector<4> low = __builtin_shufflevector(v, v, 0, 1, 2, 3), high = __builtin_shufflevector(v, v, 4, 5, 6, 7);
+            return op(low, high);
+        };
+        return reduce4<4>(fold(a), fold(b), fold(c), fold(d), op);
+    } else if constexpr (W == 4) {
+        Vector<4> ab = op(__builtin_shufflevector(a, b, 0, 4, 2, 6), __builtin_shufflevector(a, b, 1, 5, 3, 7));
+        Vector<4> cd = op(__builtin_shufflevector(c, d, 0, 4, 2, 6), __builtin_shufflevector(c, d, 1, 5, 3, 7));
+        return op(__builtin_shufflevector(ab, cd, 0, 1, 4, 5), __builtin_shufflevector(ab, cd, 2, 3, 6, 7));
+    } else {
+        Vector<2> ab = op(__builtin_shufflevector(a, b, 0, 2), __builtin_shufflevector(a, b, 1, 3));
+        Vector<2> cd = op(__builtin_shufflevector(c, d, 0, 2), __builtin_shufflevector(c, d, 1, 3));
+        return __builtin_shufflevector(ab, cd, 0, 1, 2, 3);
     }
 }
 

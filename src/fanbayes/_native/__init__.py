@@ -8,9 +8,22 @@ from fanbayes._native._core import (
     backends,
     exp,
     expect,
+    gather,
     log,
     posterior,
     use_backend,
 )
 
-__all__ = ["RawColumns", "Rows", "States", "backend", "backends", "exp", "expect", "log", "posterior", "use_backend"]
+__all__ = [
+    "RawColumns",
+    "Rows",
+    "States",
+    "backend",
+    "backends",
+    "exp",
+    "expect",
+    "gather",
+    "log",
+    "posterior",
+    "use_backend",
+]

@@ -41,14 +41,19 @@ class RawColumns:
         """Return the integers from `low` to `low + span - 1` that occur, for each column."""
 
 class Rows:
-    """An encoded table; checks on construction that every code lies within its column."""
+    """An encoded table; checks on construction that every code lies within its column.
+
+    A narrow code may stand for a group of columns, `group[g]` to `group[g + 1] - 1`, the first of them the most
+    significant digit.
+    """
 
     def __init__(
         self,
         narrow: NDArray[np.uint8],
         wide: NDArray[np.uint16],
         numbers: Floats,
-        first_level: NDArray[np.int64],
+        first_level: Sequence[int],
+        group: Sequence[int],
         labels: NDArray[np.int32] | None,
         weights: Floats | None,
     ) -> None: ...
@@ -64,7 +69,7 @@ def expect(
     states: States,
     log_weight: Floats,  # (networks, states)
     log_table: Floats,  # (networks, levels, cells)
-    gaussian: Floats,  # (networks, 3, numbers, cells): mean, half precision, log norm
+    gaussian: Floats,  # (networks, 3, numbers, cells): slope, intercept, log norm
     begin: int,
     end: int,
     hard: bool,
@@ -83,6 +88,9 @@ def posterior(
     out: Floats,
 ) -> None:
     """Fill `out`, (rows, classes) or for "states" (rows, states)."""
+
+def gather(rows: Rows, table: Floats) -> float:
+    """Sum of the rows of `table` (levels, 8) that the codes point to: the least that an E-step must do."""
 
 def exp(x: Floats) -> Floats: ...
 def log(x: Floats) -> Floats: ...

@@ -151,9 +151,9 @@ class Schema:
 
     @property
     def discrete(self) -> list[int]:
-        """Positions of the informative discrete and binned columns: first those with codes of one byte."""
+        """Positions of the informative discrete and binned columns, by their number of levels."""
         some = [j for j, c in enumerate(self.columns) if c.kind != "continuous" and c.is_informative]
-        return sorted(some, key=lambda j: is_wide(self.columns[j]))
+        return sorted(some, key=lambda j: self.columns[j].n_levels)
 
     @property
     def continuous(self) -> list[int]:

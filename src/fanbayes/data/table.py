@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,9 @@ from fanbayes.data.schema import (
 from fanbayes.data.sources import NumericColumn, Source, infinite
 
 Floats = NDArray[np.float64]
+
+# Most levels of a code that stands for several columns.
+MOST_FUSED_LEVELS = 256
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,8 @@ class EncodedTable:
         Class of each row, -1 where unlabelled; None: no row is labelled.
     weights : float64 (n_rows,) or None
         Case counts; None: all 1.
+    group : int (n_codes + 1,) or None
+        Where a narrow code stands for several columns (see `fused`), the first column of each; None: one each.
     """
 
     layout: Layout
@@ -87,6 +93,7 @@ class EncodedTable:
     numbers: Floats
     labels: NDArray[np.int32] | None = None
     weights: Floats | None = None
+    group: tuple[int, ...] | None = None
 
     @property
     def n_rows(self) -> int:
@@ -101,7 +108,35 @@ class EncodedTable:
     @cached_property
     def rows(self) -> _native.Rows:
         """The native core's view of it."""
-        return _native.Rows(self.narrow, self.wide, self.numbers, self.layout.first_level, self.labels, self.weights)
+        first, group = self.layout.first_level.tolist(), self.group or range(self.layout.n_narrow + 1)
+        return _native.Rows(self.narrow, self.wide, self.numbers, first, group, self.labels, self.weights)
+
+    def fused(self) -> EncodedTable:
+        """The same rows, with neighbouring discrete columns of few levels in one code.
+
+        One look-up and one addition then serve several columns. It pays while the levels of a code are few
+        beside the rows, and fit into the nearest cache with those of the other codes.
+        """
+        sizes = (self.layout.n_levels[: self.layout.n_narrow] + 1).tolist()
+        first, levels = [0], 1
+        for j, size in enumerate(sizes):
+            members = j - first[-1]
+            if members and levels * size > min(MOST_FUSED_LEVELS, self.n_rows * members / 32):
+                first.append(j)
+                levels = 1
+            levels *= size
+        group = (*first, len(sizes))
+        if len(group) == len(sizes) + 1 or not sizes:
+            return self
+        codes = np.empty((self.n_rows, len(first)), dtype=np.uint8)
+        for at in range(0, self.n_rows, 8192):  # in pieces that stay in the cache
+            rows, out = self.narrow[at : at + 8192], codes[at : at + 8192]
+            for g, (begin, end) in enumerate(pairwise(group)):
+                out[:, g] = rows[:, begin]
+                for j in range(begin + 1, end):
+                    out[:, g] *= np.uint8(sizes[j])
+                    out[:, g] += rows[:, j]
+        return replace(self, narrow=codes, group=group)
 
     def labelled_only(self) -> EncodedTable:
         """Rows that have a label."""

@@ -127,7 +127,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _problem(self, table: EncodedTable, crew: Workers) -> Problem:
         prior = Prior(float(self.alpha), self.variance, float(self.variance_floor))
-        return Problem(table, prior, self.algorithm == "cem", crew)
+        return Problem(table.fused(), prior, self.algorithm == "cem", crew)
 
     def _set_learnt(self, classes: NDArray[Any], schema: Schema, selection: Selection, best: int) -> None:
         fit = selection.fits[best]

@@ -90,7 +90,7 @@ def read_rows(estimator: Any, X: Any, *, reset: bool) -> Rows:
 
 def as_frame(X: Any) -> nw.DataFrame[Any] | None:
     """X as a data frame, or None if it is none."""
-    columns = getattr(X, "columns", None)
+    columns = None if hasattr(X, "collect") else getattr(X, "columns", None)  # a lazy frame has to look for them
     if columns is not None and not callable(columns):
         names = [str(c) for c in (X.column_names if hasattr(X, "column_names") else columns)]
         twice = sorted({c for c in names if names.count(c) > 1})
@@ -129,10 +129,14 @@ def encode_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int32]]:
     if not labelled.any():
         raise ValueError("no row has a label; give at least one row of y a class")
     known = y[labelled]
-    if known.dtype.kind == "O" and len({type(v) for v in known.tolist()} - {int, float}) > 1:
-        raise ValueError("y mixes labels of different types, such as strings and numbers; make them all of one type")
-    if known.dtype.kind == "O" and not isinstance(known[0], str):
-        known = np.array(known.tolist())  # numbers that stood beside None
+    if known.dtype.kind == "O":
+        kinds = {str if isinstance(v, str) else Real if isinstance(v, Real) else type(v) for v in known}
+        if len(kinds) > 1:
+            raise ValueError(
+                "y mixes labels of different types, such as strings and numbers; make them all of one type"
+            )
+        if kinds != {str}:
+            known = np.array(known.tolist())  # numbers that stood beside None
     check_classification_targets(known)
     classes, codes = np.unique(known, return_inverse=True)
     labels = np.full(len(y), -1, dtype=np.int32)

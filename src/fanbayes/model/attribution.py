@@ -301,10 +301,9 @@ def _spread(a: Floats, slope: Floats, length: float) -> Floats:
 def _log_probabilities(network: Network, levels: Ints, numbers: Floats, cells: Ints) -> Floats:
     """Log p(x_i | cell) (n_rows, n_features, n_components), 0 where missing; cells : (n_rows, n_components)."""
     discrete = network.log_table[0][levels[:, :, None], cells[:, None, :]]
-    parameters = gaussian.for_kernel(network.mean[0], network.sigma2[0])  # (3, n_numbers, n_cells)
-    mean, half_precision, log_norm = np.moveaxis(parameters[:, :, cells], 1, 2)  # (n_rows, n_numbers, n_components)
-    x = numbers[:, :, None]
-    continuous = np.where(np.isnan(x), 0.0, log_norm - half_precision * (x - mean) ** 2)
+    mean, sigma2 = (np.moveaxis(p[0][:, cells], 0, 1) for p in (network.mean, network.sigma2))
+    x = numbers[:, :, None]  # beside parameters (n_rows, n_numbers, n_components)
+    continuous = np.where(np.isnan(x), 0.0, gaussian.log_density(x, mean, sigma2))
     return np.concatenate([discrete, continuous], axis=1)
 
 

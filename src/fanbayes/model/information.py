@@ -61,8 +61,7 @@ def information_gain(network: Network, schema: Schema, states: Floats, wanted: M
         _fill(gain[:, j], network, states, p, np.ones(p.shape[1]))
     for k, j in enumerate(schema.continuous):
         x, weight = _quadrature(network.mean[0, k], np.sqrt(network.sigma2[0, k]))
-        mean, half_precision, log_norm = gaussian.for_kernel(network.mean[0, [k]], network.sigma2[0, [k]])[:, 0]
-        density = np.exp(log_norm[:, None] - half_precision[:, None] * (x - mean[:, None]) ** 2)
+        density = np.exp(gaussian.log_density(x, network.mean[0, k][:, None], network.sigma2[0, k][:, None]))
         _fill(gain[:, j], network, states, density[cells], weight)
     return gain
 

@@ -45,13 +45,16 @@ GOLD: Mapping[str, tuple[int, tuple[str, ...]]] = {
 }
 
 
+def most_components(model: Model, n_classes: int) -> int:
+    """How far the search goes, in both presets."""
+    return {"NB": 1, "FM": 10 + 2 * n_classes, "FAN": 10}[model]
+
+
 def classifier(model: Model, preset: PresetName, version: Version, n_classes: int, seed: int) -> Classifier:
     """One of the three classifiers, not fitted, on one thread."""
     parameters: dict[str, Any] = dict(PAPER[model]) if preset == "paper" else {}
-    if model == "FM" and preset == "paper":
-        parameters["max_components"] = 10 + 2 * n_classes
     if model != "NB":
-        parameters["random_state"] = seed
+        parameters |= {"random_state": seed, "max_components": most_components(model, n_classes)}
     discretize: Any = "mdlp" if version == "discretised" else "none"
     return MODELS[model](discretize=discretize, n_jobs=1, **parameters)
 
@@ -243,8 +246,7 @@ class RealPlan:
     def cost(self, task: Task, card: Card) -> float:
         """Seconds that a task may take, to begin with the longest and to tell the time left."""
         assert isinstance(task, RealTask)
-        most = {"NB": 1, "FAN": 10, "FM": 10 + 2 * card.n_classes}[task.model]
-        return _cost(card, card.n_rows, most, task.preset)
+        return _cost(card, card.n_rows, most_components(task.model, card.n_classes), task.preset)
 
 
 @dataclass(frozen=True)
@@ -293,7 +295,7 @@ class SimulatedPlan:
     def cost(self, task: Task, card: Card) -> float:
         """Seconds that a task may take."""
         assert isinstance(task, SimulatedTask)
-        return _cost(card, task.size, 10, task.preset)
+        return _cost(card, task.size, most_components("FAN", card.n_classes), task.preset)
 
 
 Plan: TypeAlias = RealPlan | SimulatedPlan

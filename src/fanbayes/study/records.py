@@ -26,7 +26,8 @@ from zlib import compress, decompress
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fanbayes.study.plan import Card
+from fanbayes.evaluation.metrics import CLIP
+from fanbayes.study.plan import Card, Task
 
 Record = dict[str, Any]
 Key = tuple[tuple[str, Any], ...]
@@ -37,6 +38,10 @@ TIMES = ("fit_seconds", "predict_seconds")
 
 class StudyError(RuntimeError):
     """A study that cannot be run or read, in one sentence that says what to do."""
+
+
+class OtherStudy(StudyError):
+    """A folder that belongs to another study, or to the same one with other settings."""
 
 
 # ---------------------------------------------------------------- what is kept of each row
@@ -68,20 +73,21 @@ class Outcomes:
     def pack(self) -> dict[str, str]:
         """Shorten for a record: numbers keep five digits, and what follows from them is left out."""
         if self.log_odds is not None and self.positive is not None:
-            return {"log_odds": _pack(self.log_odds), "positive": _pack_bits(self.positive), "loss": _pack(self.loss)}
+            return {"log_odds": _pack(self.log_odds), "positive": _pack_bits(self.positive)}
         wrong = self.confidence[~self.correct]
         return {"correct": _pack_bits(self.correct), "loss": _pack(self.loss), "confidence": _pack(wrong)}
 
     @classmethod
     def unpack(cls, packed: Mapping[str, str]) -> Outcomes:
         """Undo `pack`."""
-        loss = _unpack(packed["loss"])
-        n = len(loss)
         if "log_odds" in packed:
-            odds, positive = _unpack(packed["log_odds"]), _unpack_bits(packed["positive"], n)
-            confidence = 1 / (1 + np.exp(-np.minimum(np.abs(odds), 700.0)))
+            odds = _unpack(packed["log_odds"])
+            positive = _unpack_bits(packed["positive"], len(odds))
+            loss = np.minimum(np.logaddexp(0.0, np.where(positive, -odds, odds)), -np.log(CLIP))
+            confidence = np.exp(-np.logaddexp(0.0, -np.abs(odds)))
             return cls((odds > 0) == positive, loss, confidence, odds, positive)
-        correct = _unpack_bits(packed["correct"], n)
+        loss = _unpack(packed["loss"])
+        correct = _unpack_bits(packed["correct"], len(loss))
         confidence = np.exp(-loss)
         confidence[~correct] = _unpack(packed["confidence"])
         return cls(correct, loss, confidence)
@@ -89,8 +95,9 @@ class Outcomes:
     @classmethod
     def pool(cls, parts: Iterable[Outcomes]) -> Outcomes:
         """Rows of all parts, one part after the other."""
-        columns = zip(*([getattr(part, f.name) for f in fields(cls)] for part in parts))
-        return cls(*(None if column[0] is None else np.concatenate(column) for column in columns))
+        columns: Any = zip(*([getattr(part, f.name) for f in fields(cls)] for part in parts))
+        pooled: Any = [None if column[0] is None else np.concatenate(column) for column in columns]
+        return cls(*pooled)
 
 
 def _pack(values: ArrayLike) -> str:
@@ -173,7 +180,7 @@ class StudyFolder:
                 self._file.write(json.dumps(record, separators=(",", ":")).encode() + b"\n")
                 self.records[key_of(record)] = record
 
-    def is_done(self, task: Any) -> bool:
+    def is_done(self, task: Task) -> bool:
         """Whether each criterion of a task has a record without an error."""
         about = asdict(task)
         keys = (key_of(about | {"criterion": criterion}) for criterion in task.criteria)
@@ -223,28 +230,28 @@ def _head(path: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
     file = path / "study.json"
     if not file.exists():
         for name in ("records.jsonl", "records.jsonl.xz"):
-            if (path / name).exists():
-                raise StudyError(f"{path} has records but no study.json: give another folder.")
+            if (path / name).exists() and (path / name).stat().st_size:
+                raise OtherStudy(f"{path} has records but no study.json: give another folder.")
         return {**settings, "datasets": {}, "broken": {}, "environments": []}
     try:
         head = dict(json.loads(file.read_text("utf-8")))
     except (OSError, ValueError, TypeError) as error:
-        raise StudyError(f"cannot read {file}: {error}; give another folder.") from None
+        raise OtherStudy(f"cannot read {file}: {error}; give another folder.") from None
     for name, value in json.loads(json.dumps(settings)).items():
         if head.get(name) != value:
             said = "" if isinstance(value, dict) else f" is {head.get(name)!r} there and {value!r} here"
-            raise StudyError(
+            raise OtherStudy(
                 f"{path} belongs to another study, whose setting {name!r}{said or ' differs'}: give another folder."
             )
     if not (path / "records.jsonl").exists() and (path / "records.jsonl.xz").exists():
-        raise StudyError(f"the records of {path} are compressed: unpack records.jsonl.xz to go on with the study.")
+        raise OtherStudy(f"the records of {path} are compressed: unpack records.jsonl.xz to go on with the study.")
     return head
 
 
 def _same_content(path: Path, known: Mapping[str, Any], cards: list[Card]) -> None:
     for card in cards:
         if card.name in known and known[card.name]["sha256"] != card.sha256:
-            raise StudyError(
+            raise OtherStudy(
                 f"{path} belongs to another study, whose dataset {card.name!r} has other content: give another folder."
             )
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self
 import narwhals as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import logsumexp
+from scipy.special import logsumexp, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.pipeline import Pipeline
@@ -25,6 +25,8 @@ Floats = NDArray[np.float64]
 
 # Probabilities in single precision sum to one only so well.
 _SUM_TOLERANCE = 1e-4
+# No class that the model knows is ever ruled out for good.
+_TINY = 1e-300
 
 
 class Decisions(NamedTuple):
@@ -120,11 +122,10 @@ def read_costs(costs: Any, classes: NDArray[Any], decisions: Sequence[Any] | Non
             raise ValueError(f"costs lack the {lacking[0]}: give every class the same decisions")
         table: Any = [[rows[c][d] for d in names] for c in labels]
     elif (frame := nw.from_native(costs, eager_only=True, pass_through=True)) is not costs:
-        first, others = _true_classes(frame, labels)
-        found = [_as_known(c, labels) for c in first]
+        true, names, table = _split_frame(frame, labels)
+        found, names = ([_as_known(name, labels) for name in some] for some in (true, names))
         _require_rows(found, labels)
-        names = [_as_known(d, labels) for d in others]
-        table = [[frame[d].to_list()[found.index(c)] for d in others] for c in labels]
+        table = [table[found.index(c)] for c in labels]
     else:
         table, names = costs, labels if decisions is None else [_as_known(d, labels) for d in decisions]
     values = np.asarray(table, dtype=np.float64)
@@ -186,8 +187,9 @@ def estimate_prior(
     """Class prior of the rows themselves, by EM (Saerens, Latinne & Decaestecker 2002, section 2.3).
 
     The prior q maximises the likelihood of the rows, ``sum_i log sum_c q(c) p(c | x_i) / old(c)``, under label shift
-    (see `adjust_prior`): each step replaces q by the mean of the posteriors under q. The likelihood is concave: its
-    gradient bounds what is left to gain, and the steps end when that is no more than `tol` nats a row.
+    (see `adjust_prior`): each step replaces q by the mean of the posteriors under q; after two of them, a leap is
+    tried in the direction they take. The likelihood is concave: its gradient bounds what is left to gain, and the
+    steps end when that is no more than `tol` nats a row.
 
     Parameters
     ----------
@@ -205,20 +207,37 @@ def estimate_prior(
     ratio = _log_ratio(proba, old, log)
     if len(ratio) == 0:
         raise ValueError("there are no rows to estimate the prior from")
-    ratio = np.exp(ratio - ratio.max(axis=1, keepdims=True))  # p(x | c), up to a factor a row
-    prior = old
-    for n_iter in range(max_iter):
-        gradient = ratio.T @ (1.0 / (ratio @ prior)) / len(ratio)
-        if gradient.max() - 1.0 <= tol:
-            return PriorEstimate(prior, n_iter)
-        prior = prior * gradient
-        prior /= prior.sum()
-    warnings.warn(
-        f"the class prior did not converge in {max_iter} steps; increase max_iter or tol",
-        ConvergenceWarning,
-        stacklevel=2,
-    )
-    return PriorEstimate(prior, max_iter)
+    known = old > 0
+    likelihood = np.exp(ratio - ratio.max(axis=1, keepdims=True))[:, known]  # p(x | c), up to a factor a row
+    q, n_iter = old[known], 0
+    while (gradient := _gradient(likelihood, q)).max() > 1.0 + tol and n_iter < max_iter:
+        first = q * gradient
+        second = first * _gradient(likelihood, first)
+        leap = _leap(q, first, second)
+        q = leap if np.log(likelihood @ leap).sum() >= np.log(likelihood @ second).sum() else second
+        n_iter += 2
+    if gradient.max() > 1.0 + tol:
+        warnings.warn(
+            f"the class prior did not converge in {n_iter} steps; increase max_iter or tol",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    prior = np.zeros(len(old))
+    prior[known] = q / q.sum()
+    return PriorEstimate(prior, n_iter)
+
+
+def _gradient(likelihood: Floats, q: Floats) -> Floats:
+    """Of the mean log-likelihood of rows (n_rows, n_classes) under the class prior q; q times it is EM's step."""
+    return np.asarray((1.0 / (likelihood @ q)) @ likelihood / len(likelihood))
+
+
+def _leap(q: Floats, first: Floats, second: Floats) -> Floats:
+    """Where two steps of EM seem to lead (SQUAREM: Varadhan & Roland 2008, scheme S3), in log coordinates."""
+    a, b, c = (np.log(np.maximum(x, _TINY)) for x in (q, first, second))
+    r, v = b - a, c - 2 * b + a
+    length = float(np.clip(np.linalg.norm(r) / max(float(np.linalg.norm(v)), _TINY), 1.0, 1e6))
+    return np.asarray(np.maximum(softmax(a + 2 * length * r + length**2 * v), _TINY))
 
 
 def read_prior(prior: Any, classes: NDArray[Any]) -> Floats:
@@ -447,21 +466,21 @@ def _require_rows(found: list[Any], labels: list[Any]) -> None:
             raise ValueError(f"costs need one row for the class {label!r} and have {found.count(label)}")
 
 
-def _true_classes(frame: nw.DataFrame[Any], labels: list[Any]) -> tuple[list[Any], list[Any]]:
-    """True class of each row of a data frame of costs, and the names of the columns that are decisions."""
+def _split_frame(frame: nw.DataFrame[Any], labels: list[Any]) -> tuple[list[Any], list[Any], list[Any]]:
+    """True class of each row of a data frame of costs, the decisions, and the costs."""
 
     def are_classes(names: list[Any]) -> bool:
         return sorted(map(str, (_as_known(c, labels) for c in names))) == sorted(map(str, labels))
 
-    first, *others = frame.columns
-    column, index = frame[first].to_list(), nw.maybe_get_index(frame)
+    rows, names, index = frame.rows(), list(frame.columns), nw.maybe_get_index(frame)
+    first = [row[0] for row in rows]
     if index is None or not are_classes(list(index)):
-        return column, others
-    if type(index).__name__ == "RangeIndex" and are_classes(column):
+        return first, names[1:], [row[1:] for row in rows]
+    if type(index).__name__ == "RangeIndex" and are_classes(first):
         raise ValueError(
-            f"costs are ambiguous: both the index and the column {first!r} could be the true classes; set the index"
+            f"costs are ambiguous: both the index and the column {names[0]!r} could be the true classes; set the index"
         )
-    return list(index), [first, *others]
+    return list(index), names, rows
 
 
 def _array_of(names: list[Any], classes: NDArray[Any]) -> NDArray[Any]:

@@ -249,13 +249,20 @@ def _describe(clf: NetworkClassifier) -> tuple[dict[str, Any], Arrays]:
     }
     arrays = {
         **{f"log_factor.{f.name}": theta[0] for f, theta in zip(structure.factors, network.log_factors)},
-        "log_table": network.log_table[0],
+        "log_table": network.log_table[0][_rows_of_levels(clf.schema_, network.layout)],
         "mean": network.mean[0],
         "sigma2": network.sigma2[0],
         "trace": clf.trace_,
         "start_traces": np.concatenate([*clf.start_traces_, np.empty(0)]),
     }
     return _plain(header), arrays
+
+
+def _rows_of_levels(schema: Schema, layout: Layout) -> NDArray[np.intp]:
+    """Where a network keeps the levels of the discrete columns, in the order of the schema, "missing" left out."""
+    first = dict(zip(schema.discrete, layout.first_level.tolist()))
+    rows = [np.arange(first[j], first[j] + schema[j].n_levels) for j in sorted(first)]
+    return np.concatenate([*rows, np.empty(0, dtype=np.intp)])
 
 
 def _setting(name: str, value: Any) -> Any:
@@ -315,7 +322,7 @@ def _restore(header: dict[str, Any], arrays: Arrays) -> NetworkClassifier:
         arrays.keys() == {*factors, "log_table", "mean", "sigma2", "trace", "start_traces"},
         "it does not have the arrays that it should",
     )
-    network = _network(arrays, structure, Layout.of(schema))
+    network = _network(arrays, structure, schema)
     trace = _array(arrays, "trace", (len(arrays["trace"].ravel()),))
     start_traces = _array(arrays, "start_traces", (sum(lengths),))
 
@@ -422,20 +429,24 @@ def _structure(classifier: str, values: dict[str, Any], n_classes: int) -> Struc
     return _STRUCTURES[classifier, tuple(factors)](sizes)
 
 
-def _network(arrays: Arrays, structure: Structure, layout: Layout) -> Network:
-    """Parameters of the shapes that structure and layout ask for, distributions that sum to one."""
-    cells = structure.n_cells
+def _network(arrays: Arrays, structure: Structure, schema: Schema) -> Network:
+    """Parameters of the shapes that structure and schema ask for, distributions that sum to one."""
+    layout, cells = Layout.of(schema), structure.n_cells
+    rows = _rows_of_levels(schema, layout)
     log_factors = [_array(arrays, f"log_factor.{f.name}", (len(f.parent),)) for f in structure.factors]
-    log_table = _array(arrays, "log_table", (int(layout.first_level[-1]), cells))
+    levels = _array(arrays, "log_table", (len(rows), cells))
+    log_table = np.zeros((int(layout.first_level[-1]), cells))
+    log_table[rows] = levels
     mean = _array(arrays, "mean", (layout.n_numbers, cells))
     sigma2 = _array(arrays, "sigma2", (layout.n_numbers, cells))
     for x in (*log_factors, log_table, mean, sigma2):
         _require(np.isfinite(x).all(), "it has parameters that are no numbers")
-    _require((sigma2 > 0).all(), "it has a variance that is not positive")
+    # Beyond, squares would overflow; the encoding of tables keeps values within the same bound.
+    _require((np.abs(mean) <= 1e100).all(), "it has a mean beyond 1e100")
+    _require(((sigma2 >= 1e-100) & (sigma2 <= 1e100)).all(), "it has a variance that is not within 1e-100 and 1e100")
     with np.errstate(over="ignore"):
         sums = [np.add.reduceat(np.exp(theta), f.first) for f, theta in zip(structure.factors, log_factors)]
         if layout.n_discrete:
-            _require(not log_table[layout.missing_level].any(), "its missing values have a probability")
             sums.append(categorical.observed(np.exp(log_table), layout))
     _require(all((np.abs(s - 1) < 1e-9).all() for s in sums), "it has probabilities that do not sum to one")
     return Network(

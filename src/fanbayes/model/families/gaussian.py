@@ -81,8 +81,14 @@ def log_prior(mean: Floats, sigma2: Floats) -> Floats:
 
 
 def for_kernel(mean: Floats, sigma2: Floats) -> Floats:
-    """Parameters (..., 3, n_columns, n_cells) of log p(x) = log_norm - half_precision (x - mean)^2."""
-    return np.stack([mean, 0.5 / sigma2, -0.5 * (LOG_2PI + np.log(sigma2))], axis=-3)
+    """Parameters (..., 3, n_columns, n_cells) of log p(x) = log_norm - (slope x + intercept)^2."""
+    slope = np.sqrt(0.5 / sigma2)
+    return np.stack([slope, -slope * mean, -0.5 * (LOG_2PI + np.log(sigma2))], axis=-3)
+
+
+def log_density(x: Floats, mean: Floats, sigma2: Floats) -> Floats:
+    """Log density of the normal distribution, element by element."""
+    return np.asarray(-0.5 * (LOG_2PI + np.log(sigma2) + (x - mean) ** 2 / sigma2))
 
 
 def log_likelihood(sums: Floats, mean: Floats, sigma2: Floats) -> Floats:

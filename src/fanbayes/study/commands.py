@@ -1,0 +1,187 @@
+"""The commands `fanbayes study real`, `simulated` and `report`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from fanbayes.study.datasets import Suite
+    from fanbayes.study.plan import Plan
+    from fanbayes.study.run import Progress
+
+study = typer.Typer(help="The two studies of Monti & Cooper (1999), and a page to look at.", no_args_is_help=True)
+
+SuiteOption = Annotated[
+    str, typer.Option("--suite", help="'builtin', 'openml', or a folder with a manifest.json.", metavar="NAME|DIR")
+]
+OutOption = Annotated[
+    Path, typer.Option("--out", help="Folder of the records; the same command continues there.", file_okay=False)
+]
+JobsOption = Annotated[
+    int | None, typer.Option("--jobs", "-j", min=1, help="Processes; one for each core if not given.")
+]
+SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Of folds, starts and draws.")]
+OnlyOption = Annotated[list[str] | None, typer.Option("--only", metavar="NAME", help="Only this dataset; repeatable.")]
+
+
+@study.command()
+def real(
+    out: OutOption,
+    suite: SuiteOption = "builtin",
+    jobs: JobsOption = None,
+    seed: SeedOption = 0,
+    folds: Annotated[int, typer.Option("--folds", min=2, help="Parts of the cross-validation.")] = 10,
+    only: OnlyOption = None,
+) -> None:
+    """Compare NB, FM and FAN on real datasets, as they are and discretised."""
+    from fanbayes.study.plan import RealPlan
+
+    _run(RealPlan(seed, folds), _suite(suite, only), out, jobs)
+
+
+@study.command()
+def simulated(
+    out: OutOption,
+    suite: SuiteOption = "builtin",
+    jobs: JobsOption = None,
+    seed: SeedOption = 0,
+    size: Annotated[list[int] | None, typer.Option("--size", min=10, help="Rows to train on; repeatable.")] = None,
+    test_size: Annotated[int, typer.Option("--test-size", min=10, help="Rows to test on.")] = 2000,
+    pairs: Annotated[int, typer.Option("--pairs", min=1, help="Training and test sets of each size.")] = 10,
+    only: OnlyOption = None,
+) -> None:
+    """Compare the criteria on data drawn from known FAN models."""
+    from fanbayes.study.plan import SimulatedPlan
+
+    sizes = tuple(size) if size else SimulatedPlan.sizes
+    _run(SimulatedPlan(seed, sizes, test_size, pairs, tuple(only or ())), _suite(suite, only), out, jobs)
+
+
+@study.command()
+def report(
+    folder: Annotated[Path, typer.Argument(help="Folder of a study, or a folder of such folders.", metavar="DIR")],
+    page: Annotated[Path | None, typer.Option("--page", help="File to write; DIR/report.html if not given.")] = None,
+) -> None:
+    """Write one self-contained HTML page of all tables and figures."""
+    from rich.console import Console
+
+    from fanbayes.study.records import StudyError
+    from fanbayes.study.report import find_studies, write_page
+
+    console = Console()
+    try:
+        studies = find_studies(folder)
+    except StudyError as error:
+        raise typer.BadParameter(str(error), param_hint="DIR") from None
+    written = write_page(studies, page or folder / "report.html")
+    for table in _tables(folder):
+        console.print(table)
+    console.print(f"The page: {written}", soft_wrap=True, highlight=False)
+
+
+# ---------------------------------------------------------------- what the commands share
+
+
+def _suite(spec: str, only: list[str] | None) -> Suite:
+    from fanbayes.study.datasets import load_suite
+    from fanbayes.study.tables import DatasetError
+
+    try:
+        suite = load_suite(spec)
+        return suite.only(dict.fromkeys(only)) if only else suite
+    except DatasetError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+def _run(plan: Plan, suite: Suite, out: Path, jobs: int | None) -> None:
+    from rich.console import Console
+
+    from fanbayes.study.records import OtherStudy
+    from fanbayes.study.run import Progress, run_study
+
+    console = Console(stderr=True)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with _bar(console) as advance:
+
+        def tell(progress: Progress) -> None:
+            advance(progress)
+            if progress.error:
+                console.print(f"{progress.task}: {progress.error}", style="yellow", highlight=False)
+
+        try:
+            summary = run_study(plan, suite, out, jobs=jobs or cores, report=tell)
+        except OtherStudy as error:
+            raise typer.BadParameter(str(error), param_hint="--out") from None
+        except KeyboardInterrupt:
+            console.print("Stopped; the same command continues here.")
+            raise
+    for sentence in summary.broken.values():
+        console.print(f"Left out: {sentence}", style="yellow", highlight=False)
+    for table in _tables(out):
+        Console().print(table)
+    console.print(f"{summary.n_tasks} tasks, {summary.n_resumed} of them done before, {len(summary.failures)} failed.")
+    console.print(f"Records: {out}. For the page: fanbayes study report {out}", soft_wrap=True, highlight=False)
+
+
+@contextmanager
+def _bar(console: Console) -> Iterator[Callable[[Progress], None]]:
+    """A progress bar with the time left."""
+    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    columns = (
+        TextColumn("{task.description:<40.40}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Bar(*columns, console=console, speed_estimate_period=300) as bar:
+        line = bar.add_task("reading the datasets", total=None)
+
+        def advance(progress: Progress) -> None:
+            # A study that was complete before has nothing left to do.
+            bar.update(line, total=progress.total or 1.0, completed=progress.done if progress.total else 1.0)
+            if progress.task is not None:
+                bar.update(line, description=" ".join(str(part) for part in vars(progress.task).values()))
+
+        yield advance
+
+
+def _tables(folder: Path) -> list[Table]:
+    """The main table of each study in a folder."""
+    from rich.table import Table
+
+    from fanbayes.study import analysis
+    from fanbayes.study.records import read_study
+    from fanbayes.study.report import find_studies
+
+    tables = []
+    for kind, path in find_studies(folder).items():
+        head, records = read_study(path)
+        if kind == "real":
+            cases = analysis.gather(head, records)
+            table = Table("", "all", "95 %", "99 %", "paper", title=f"Wins/losses on {len(cases)} cases, ICL")
+            for row in analysis.count_table(cases, analysis.MAIN):
+                results = [f"{count.wins}/{count.losses}" for count in (row.all, *row.levels)]
+                name = f"{analysis.MEASURES[row.measure]}, {row.first} vs {row.second}"
+                table.add_row(name, *results, "  ".join(text or "-" for text in row.paper))
+        else:
+            table = Table(
+                "chosen by", "accuracy", "ROC area", "CE", "|r_h - true|", "r_h - true", title="Simulated data"
+            )
+            for mean in analysis.simulated_table(records, "paper"):
+                numbers = (mean.accuracy, mean.roc_area, mean.conditional_entropy, mean.distance, mean.signed)
+                table.add_row(mean.criterion, *(f"{number:.4f}" for number in numbers))
+        tables.append(table)
+    return tables

@@ -1,0 +1,439 @@
+"""One HTML page of a study, self-contained: it opens from disk, without a network."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fanbayes.evaluation.metrics import CLIP, ReliabilityCurve
+from fanbayes.evaluation.significance import WinLoss
+from fanbayes.study import analysis
+from fanbayes.study.analysis import COLUMNS, MAIN, MEASURES, Case, Column, Result
+from fanbayes.study.plan import CRITERIA, Model
+from fanbayes.study.records import Record, StudyError, read_study
+
+MODELS: tuple[Model, ...] = ("NB", "FM", "FAN")
+PAIRS: tuple[tuple[Model, Model], ...] = (("FAN", "NB"), ("FAN", "FM"), ("FM", "NB"))
+
+
+def find_studies(folder: Path) -> dict[str, Path]:
+    """Folders of the studies at a place: the folder itself, or those in it, by kind of study."""
+    places = [folder] if (folder / "study.json").exists() else sorted(p.parent for p in folder.glob("*/study.json"))
+    if not places:
+        raise StudyError(f"{folder} holds no study: run 'fanbayes study real --out {folder}' first.")
+    found: dict[str, Path] = {}
+    for place in places:
+        kind = read_study(place)[0].get("study")
+        if kind not in ("real", "simulated"):
+            raise StudyError(f"{place} holds the study {kind!r}, which this version does not know.")
+        if kind in found:
+            raise StudyError(f"{folder} holds two {kind} studies, {found[kind]} and {place}: give one of them.")
+        found[kind] = place
+    return found
+
+
+def write_page(studies: Mapping[str, Path], target: Path) -> Path:
+    """Write the page of one or two studies.
+
+    Parameters
+    ----------
+    studies : mapping of "real" and "simulated" to folders
+    target : file to write
+
+    Returns
+    -------
+    Path
+    """
+    html = page({kind: read_study(folder) for kind, folder in studies.items()})
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(html, "utf-8")
+    return target
+
+
+def page(studies: Mapping[str, tuple[dict[str, Any], list[Record]]]) -> str:
+    """HTML of one or two studies, each given as its settings and its records."""
+    try:
+        import jinja2
+    except ImportError:
+        raise StudyError("the page needs jinja2: pip install 'fanbayes[report]'.") from None
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("fanbayes.study"), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {"number": _number, "p": _p_value, "ratio": _ratio, "counts": _counts}
+    context: dict[str, Any] = {"claims": [], "clip": CLIP, "bins": analysis.N_BINS}
+    if "real" in studies:
+        context["real"] = _real(*studies["real"])
+        context["claims"] += context["real"].claims
+    if "simulated" in studies:
+        context["simulated"] = _simulated(*studies["simulated"])
+        context["claims"] += context["simulated"].claims
+    return environment.get_template("report.html.jinja").render(context)
+
+
+# ---------------------------------------------------------------- numbers as text
+
+
+def _number(value: float | None, digits: int = 3) -> str:
+    if value is None or value != value:
+        return "–"
+    return f"{value:.{digits}f}".replace("-", "−")
+
+
+def _p_value(p: float) -> str:
+    if p < 1e-5:
+        return f"{p:.0e}".replace("e-0", "e-") if p > 0 else "0"
+    return f"{p:.2g}" if p < 0.1 else f"{p:.2f}"
+
+
+def _ratio(value: float) -> str:
+    return f"{value:.0f}" if value >= 20 else f"{value:.1f}"
+
+
+def _counts(count: WinLoss | None) -> str:
+    return "–" if count is None else f"{count.wins}/{count.losses}"
+
+
+# ---------------------------------------------------------------- the study of real data
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What the paper says, what was found, and whether that points the same way."""
+
+    text: str
+    paper: str
+    ours: str
+    agrees: bool | None
+
+
+@dataclass(frozen=True)
+class Real:
+    """What the page shows of the study of real data."""
+
+    head: Mapping[str, Any]
+    cases: Sequence[Case]
+    claims: list[Claim]
+    counts: list[analysis.Counts]
+    other_columns: list[tuple[Column, dict[Any, analysis.Counts]]]
+    across: list[analysis.AcrossDatasets]
+    splits: list[Any]
+    components: list[tuple[Column, analysis.Components]]
+    times: list[tuple[Column, analysis.Times]]
+    won_back: analysis.WonBack
+    failures: list[tuple[str, str]]
+    clipped: list[tuple[str, int, int]]
+    payload: str
+
+
+def _real(head: dict[str, Any], records: list[Record]) -> Real:
+    cases = analysis.gather(head, records)
+    if not any(case.result(model, MAIN) for case in cases for model in MODELS):
+        raise StudyError("no dataset has been finished yet: go on with the study first.")
+    components = [(c, analysis.component_summary(cases, c)) for c in COLUMNS]
+    tables = {column: analysis.count_table(cases, column) for column in COLUMNS}
+    back = analysis.won_back(cases, MAIN)
+    splits = analysis.split_table(cases, MAIN)
+    times = [(c, row) for c in (MAIN, COLUMNS[-1]) for row in analysis.time_table(cases, c)]
+    return Real(
+        head=head,
+        cases=cases,
+        claims=_real_claims(cases, tables[MAIN], components[0][1], back, times),
+        counts=tables[MAIN],
+        other_columns=[(c, {(r.measure, r.first, r.second): r for r in tables[c]}) for c in COLUMNS],
+        across=[row for measure in MEASURES for row in analysis.across_table(cases, MAIN, measure)],
+        splits=splits,
+        components=[(c, summary) for c, summary in components if summary is not None],
+        times=times,
+        won_back=back,
+        failures=_failures(records),
+        clipped=_clipped(cases),
+        payload=_script(_payload(cases)),
+    )
+
+
+def _real_claims(
+    cases: Sequence[Case],
+    table: Sequence[analysis.Counts],
+    components: analysis.Components | None,
+    back: analysis.WonBack,
+    times: Sequence[tuple[Column, analysis.Times]],
+) -> list[Claim]:
+    """Statements of sections 4 and 5 that can be counted."""
+    at = {(row.measure, row.first, row.second): row for row in table}
+    claims = []
+
+    def count(text: str, key: tuple[analysis.Measure, Model, Model], paper: str, level: int | None = None) -> None:
+        row = at.get(key)
+        if row is not None:
+            found = row.all if level is None else row.levels[level]
+            claims.append(Claim(text, paper, _counts(found), found.wins > found.losses))
+
+    count("FAN is more accurate than NB", ("accuracy", "FAN", "NB"), "23/14")
+    count("… also where the difference is significant at 95 %", ("accuracy", "FAN", "NB"), "14/1", 0)
+    count("FAN is more accurate than FM, at 99 %", ("accuracy", "FAN", "FM"), "25/0", 1)
+    count("NB is more accurate than FM, at 99 %", ("accuracy", "NB", "FM"), "21/6", 1)
+    count("FAN is better calibrated (lower CE) than NB", ("conditional_entropy", "FAN", "NB"), "28/9")
+    count("FM is better calibrated than NB, at 99 %", ("conditional_entropy", "FM", "NB"), "27/2", 1)
+    count("FM is better calibrated than FAN, at 99 %", ("conditional_entropy", "FM", "FAN"), "15/8", 1)
+    roc = at.get(("roc_area", "FAN", "NB"))
+    if roc is not None:
+        claims.append(
+            Claim("NB has the larger ROC area than FAN", "13/8", f"{roc.all.losses}/{roc.all.wins}", _less(roc.all))
+        )
+    count("FAN has a larger ROC area than FM", ("roc_area", "FAN", "FM"), "yes")
+    count("NB has a larger ROC area than FM", ("roc_area", "NB", "FM"), "yes")
+    if components is not None:
+        fewer = components.fewer
+        claims.append(
+            Claim(
+                "FAN needs fewer components than FM",
+                "yes",
+                f"fewer on {fewer.wins}, more on {fewer.losses}",
+                fewer.wins > fewer.losses,
+            )
+        )
+    claims += _split_claims(cases)
+    if back.lost:
+        share = len(back.won_back)
+        claims.append(
+            Claim(
+                "Datasets with continuous features that FAN loses to NB are won once discretised",
+                "8 of 10",
+                f"{share} of {len(back.lost)}",
+                2 * share > len(back.lost),
+            )
+        )
+    for column, row in times:
+        if column is MAIN and row.part == "training":
+            claims.append(
+                Claim(
+                    f"Training {row.model} takes many times what NB takes (mean ratio)",
+                    row.paper,
+                    f"{_ratio(row.mean)} (median {_ratio(row.quartiles[1])})",
+                    None,
+                )
+            )
+    return claims
+
+
+def _less(count: WinLoss) -> bool:
+    return count.losses > count.wins
+
+
+def _split_claims(cases: Sequence[Case]) -> list[Claim]:
+    """FAN against NB on large datasets, and by the number of classes."""
+    claims = []
+    large = analysis.counts([c for c in cases if c.card.donor_split], MAIN, "FAN", "NB", "accuracy")
+    if large is not None:
+        n = large.all.wins + large.all.losses + large.all.ties
+        text = "FAN is more accurate than NB on the large datasets (donors' split)"
+        claims.append(Claim(text, "11 of 14", f"{large.all.wins} of {n}", 2 * large.all.wins > n))
+    many = analysis.counts([c for c in cases if c.card.n_classes > 2], MAIN, "FAN", "NB", "accuracy")
+    two = analysis.counts([c for c in cases if c.card.n_classes == 2], MAIN, "FAN", "NB", "accuracy")
+    if many is not None and two is not None:
+        shares = [c.all.wins / max(c.all.wins + c.all.losses, 1) for c in (many, two)]
+        ours = f"{_counts(many.all)} against {_counts(two.all)}"
+        claims.append(Claim("FAN does better on many-valued classes than on binary ones", "yes", ours, shares[0] > shares[1]))
+    return claims
+
+
+def _failures(records: Sequence[Record]) -> list[tuple[str, str]]:
+    """Tasks that failed, and why; criteria of one task fail together."""
+    found = {}
+    for record in records:
+        if "error" in record:
+            parts = (str(record[k]) for k in ("dataset", "version", "fold", "size", "pair", "model", "preset") if k in record)
+            found[" · ".join(parts)] = record["error"]
+    return list(found.items())
+
+
+def _clipped(cases: Sequence[Case]) -> list[tuple[str, int, int]]:
+    """Cases where a row got the clip: (name, rows of FAN's, rows whose class the training part lacked)."""
+    found = []
+    for case in cases:
+        result = case.result("FAN", MAIN)
+        if result is not None and (result.total("clipped") or result.total("absent")):
+            found.append((case.name, int(result.total("clipped")), int(result.total("absent"))))
+    return found
+
+
+def _payload(cases: Sequence[Case]) -> dict[str, Any]:
+    """What the figures and the sortable table are drawn from."""
+    shown = [case for case in cases if all(case.result(model, MAIN) for model in MODELS)]
+    return {
+        "models": MODELS,
+        "columns": [{"key": _key(c), "label": c.label} for c in COLUMNS],
+        "pairs": [list(pair) for pair in PAIRS],
+        "cases": [
+            {
+                "name": case.card.name,
+                "discretised": case.version == "discretised",
+                "kind": case.card.kind,
+                "rows": case.card.n_rows,
+                "features": case.card.n_discrete + case.card.n_continuous,
+                "classes": case.card.n_classes,
+            }
+            for case in shown
+        ],
+        "results": {_key(c): [[_numbers(case.result(m, c)) for m in MODELS] for case in shown] for c in COLUMNS},
+        "p": {_key(c): {"-".join(pair): _p_values(shown, c, pair) for pair in PAIRS} for c in COLUMNS},
+        "reliability": {_key(c): _reliability(shown, c) for c in (MAIN, COLUMNS[-1])},
+    }
+
+
+def _key(column: Column) -> str:
+    return f"{column.preset}-{column.criterion}"
+
+
+def _numbers(result: Result | None) -> list[float | None] | None:
+    """Accuracy, CE, ROC area, ECE, components, seconds to train and to predict."""
+    if result is None:
+        return None
+    values = (
+        result.mean("accuracy"),
+        result.mean("conditional_entropy"),
+        result.roc_area,
+        result.calibration_error,
+        float(np.mean(result.components)),
+        result.total("fit_seconds"),
+        result.total("predict_seconds"),
+    )
+    return [None if value is None else _short(value, 5) for value in values]
+
+
+def _p_values(cases: Sequence[Case], column: Column, pair: tuple[Model, Model]) -> list[list[float | None]]:
+    by_measure = []
+    for measure in MEASURES:
+        found = {c.case.name: c.p_value for c in analysis.compare(cases, column, *pair, measure)}
+        by_measure.append([_short(found[case.name], 2) if case.name in found else None for case in cases])
+    return [list(row) for row in zip(*by_measure)]
+
+
+def _reliability(cases: Sequence[Case], column: Column) -> dict[str, Any]:
+    """Curves of all cases together, each with the same weight, and of each case."""
+    whole: dict[str, Any] = {}
+    for model in MODELS:
+        results = [result for case in cases if (result := case.result(model, column)) is not None]
+        if results:
+            whole[model] = _curve(analysis.reliability_of([result.outcomes for result in results]))
+    each = [
+        {m: _curve(result.reliability) for m in MODELS if (result := case.result(m, column)) is not None}
+        for case in cases
+    ]
+    return {"all": whole, "cases": each}
+
+
+def _curve(curve: ReliabilityCurve) -> list[list[float]]:
+    share = curve.count / curve.count.sum()
+    return [[_short(v, 4) for v in point] for point in zip(curve.predicted, curve.observed, share)]
+
+
+def _short(value: float, digits: int) -> float:
+    return float(f"{value:.{digits}g}")
+
+
+def _script(payload: Mapping[str, Any]) -> str:
+    """JSON that may stand in a script element."""
+    return json.dumps(payload, separators=(",", ":")).replace("<", "\\u003c")
+
+
+# ---------------------------------------------------------------- the study of simulated data
+
+
+@dataclass(frozen=True)
+class SimulatedPart:
+    """Tables of some gold standards under one preset."""
+
+    title: str
+    rows: list[analysis.Simulated]
+    correlations: list[analysis.Correlation]
+
+
+@dataclass(frozen=True)
+class SimulatedStudy:
+    """What the page shows of the study of simulated data."""
+
+    head: Mapping[str, Any]
+    claims: list[Claim]
+    gold: list[tuple[str, int, str, int]]
+    parts: list[SimulatedPart]
+    by_size: list[tuple[int, list[analysis.Simulated]]]
+    histograms: list[tuple[str, list[tuple[int, float]]]]
+    failures: list[tuple[str, str]]
+
+
+def _simulated(head: dict[str, Any], records: list[Record]) -> SimulatedStudy:
+    truth = analysis.gold_standards(records)
+    if not truth:
+        raise StudyError("no pair of training and test sets has been finished yet: go on with the study first.")
+    hidden = [r for r in records if truth.get(r["dataset"], 1) > 1]
+    plain = [r for r in records if truth.get(r["dataset"]) == 1]
+    parts = [
+        _part("Paper preset", hidden, "paper"),
+        _part("Library defaults", hidden, "default"),
+        _part("Gold standards with one component, apart", plain, "paper"),
+    ]
+    cards = head["datasets"]
+    return SimulatedStudy(
+        head=head,
+        claims=_simulated_claims(parts[0]),
+        gold=[(name, r, _kind(cards[name]), cards[name]["n_classes"]) for name, r in sorted(truth.items())],
+        parts=[part for part in parts if part.rows],
+        by_size=[
+            (n, analysis.simulated_table([r for r in hidden if r["size"] == n], "paper")) for n in head["sizes"]
+        ],
+        histograms=_histograms(hidden),
+        failures=_failures(records),
+    )
+
+
+def _kind(card: Mapping[str, Any]) -> str:
+    return "mixed" if card["n_discrete"] and card["n_continuous"] else "discrete" if card["n_discrete"] else "continuous"
+
+
+def _part(title: str, records: Sequence[Record], preset: str) -> SimulatedPart:
+    return SimulatedPart(
+        title, analysis.simulated_table(records, preset), analysis.correlation_table(records, preset)
+    )
+
+
+def _histograms(records: Sequence[Record]) -> list[tuple[str, list[tuple[int, float]]]]:
+    """Shares of learnt minus true number of components, by criterion."""
+    sound = [r for r in records if "error" not in r and r["preset"] == "paper" and r["criterion"] in CRITERIA]
+    if not sound:
+        return []
+    gaps = [r["n_components"] - r["true_components"] for r in sound]
+    span = range(min(gaps), max(gaps) + 1)
+    found = []
+    for criterion in CRITERIA:
+        own = [gap for gap, r in zip(gaps, sound) if r["criterion"] == criterion]
+        found.append((criterion, [(gap, own.count(gap) / max(len(own), 1)) for gap in span]))
+    return found
+
+
+def _simulated_claims(part: SimulatedPart) -> list[Claim]:
+    rows = {row.criterion: row for row in part.rows if row.criterion in CRITERIA}
+    if len(rows) < len(CRITERIA):
+        return []
+    claims = []
+    for text, good in (
+        ("accuracy", lambda r: r.accuracy),
+        ("ROC area", lambda r: r.roc_area),
+        ("CE", lambda r: -r.conditional_entropy),
+        ("structure, |r_h − true|", lambda r: -r.distance),
+    ):
+        order = sorted(rows, key=lambda name: -good(rows[name]))
+        paper = "ICL, CS, BIC, AIC" if text == "ROC area" else "ICL, BIC, CS, AIC"
+        ours = ", ".join(name.upper() for name in order)
+        claims.append(Claim(f"Simulated data, best to worst by {text}", paper, ours, order[0] == "icl"))
+    if part.correlations:
+        rho = [row.pooled for row in part.correlations]
+        ours = f"{_number(min(rho), 2)} to {_number(max(rho), 2)}"
+        text = "Simulated data: performance falls with the distance from the true r_h (Spearman)"
+        claims.append(Claim(text, "−0.45 to −0.55", ours, max(rho) < 0))
+    return claims

@@ -1,0 +1,393 @@
+"""Explanations against their definition, naive Bayes' own terms, and probabilities asked of the classifier itself."""
+
+import time
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from builders import KINDS, make_world
+from scipy.special import logsumexp, softmax
+
+from fanbayes import FANClassifier, FMClassifier, NBClassifier
+from fanbayes.model import attribution
+from fanbayes.model.attribution import attribute, path_weights
+from fanbayes.model.information import feature_information, information_gain
+from fanbayes.model.profiles import component_profiles
+
+
+def log_probabilities(plain, rows, r):
+    """Log p(x_i | state) of row r (n_states, n_features), 0 where missing, from the definition."""
+    terms = np.zeros((len(plain.class_of), rows.codes.shape[1] + rows.numbers.shape[1]))
+    for s, cell in enumerate(plain.cell_of):
+        for i, code in enumerate(rows.codes[r]):
+            terms[s, i] = plain.tables[i][code, cell] if code >= 0 else 0.0
+        for i, x in enumerate(rows.numbers[r], start=rows.codes.shape[1]):
+            if not np.isnan(x):
+                mean, variance = plain.mean[i - rows.codes.shape[1], cell], plain.sigma2[i - rows.codes.shape[1], cell]
+                terms[s, i] = -0.5 * (np.log(2 * np.pi * variance) + (x - mean) ** 2 / variance)
+    return terms
+
+
+def by_trapezoids(log_weight, terms, n=20_001):
+    """A_i = ∫ E_t[log p(x_i | c, h)] dt for each feature, on a fine grid."""
+    t = np.linspace(0, 1, n)
+    p = softmax(log_weight + t[:, None] * terms.sum(axis=1), axis=1)  # (n, components)
+    return np.trapezoid(p @ terms, t, axis=0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_contributions_by_their_definition(kind):
+    world = make_world(3, kind, 4, n=12)
+    plain, rows = world.plain, world.rows
+    rng = np.random.default_rng(0)
+    pairs = np.array([rng.choice(3, 2, replace=False) for _ in range(12)])
+    found = attribute(world.network, world.table, pairs)
+    class_of = np.array(plain.class_of)
+    for r, pair in enumerate(pairs):
+        terms = log_probabilities(plain, rows, r)
+        sides = [np.flatnonzero(class_of == c) for c in pair]
+        weights = [np.asarray(plain.log_weight)[s] for s in sides]
+        expected = [by_trapezoids(w, terms[s]) for w, s in zip(weights, sides)]
+        np.testing.assert_allclose(found.contributions[r], expected[0] - expected[1], atol=2e-6)
+        joints = [logsumexp(w + terms[s].sum(axis=1)) for w, s in zip(weights, sides)]
+        assert found.log_odds[r] == pytest.approx(joints[0] - joints[1], abs=1e-12)
+        assert found.prior[r] == pytest.approx(logsumexp(weights[0]) - logsumexp(weights[1]), abs=1e-12)
+        posterior = softmax(weights[0] + terms[sides[0]].sum(axis=1))
+        assert found.component[r] == np.argmax(posterior)
+        assert found.responsibility[r] == pytest.approx(posterior.max())
+    np.testing.assert_allclose(found.prior + found.contributions.sum(axis=1), found.log_odds, atol=1e-12)
+
+
+def test_path_weights_of_two_components():
+    """∫ 1 / (1 + exp(-a - b t)) dt is a difference of softplus functions, however sharp the switch."""
+    rng = np.random.default_rng(0)
+    for scale in (1e-3, 1.0, 30.0, 1e3, 1e6):
+        log_weight = np.log(rng.dirichlet([0.3, 0.3], 300))
+        slope = -scale * rng.exponential(size=(300, 2))
+        a, b = log_weight[:, 1] - log_weight[:, 0], slope[:, 1] - slope[:, 0]
+        expected = (np.logaddexp(0, a + b) - np.logaddexp(0, a)) / b
+        rounding = 1e-15 * (1 + np.abs(a)) / np.abs(b)
+        assert (np.abs(path_weights(log_weight, slope)[:, 1] - expected) < 1e-14 + rounding).all()
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e2, 1e4, 1e8, 1e150])
+@pytest.mark.parametrize("n_components", [1, 3, 12])
+def test_path_weights_are_complete(n_components, scale):
+    """sum_h W_h S_h = F(1) - F(0), and the weights sum to one."""
+    rng = np.random.default_rng(1)
+    log_weight = np.log(rng.dirichlet([0.3] * n_components, 100))
+    if n_components > 2:
+        log_weight[::3, -1] = -np.inf
+    slope = scale * rng.normal(size=(100, n_components))
+    weights = path_weights(log_weight, slope)
+    rise = logsumexp(log_weight + slope, axis=1) - logsumexp(log_weight, axis=1)
+    np.testing.assert_allclose((weights * slope).sum(axis=1), rise, rtol=0, atol=1e-14 * max(10.0, scale))
+    np.testing.assert_allclose(weights.sum(axis=1), 1.0, atol=1e-14)
+
+
+def test_path_weights_of_several_switches():
+    """Three components lead one after the other, each switch within a thousandth: the weights are their times."""
+    log_weight = np.array([[0.0, -3000.0, -8000.0]])
+    slope = np.array([[0.0, 1e4, 2e4]])  # they meet at t = 0.3 and t = 0.5
+    np.testing.assert_allclose(path_weights(log_weight, slope), [[0.3, 0.2, 0.5]], atol=1e-12)
+
+
+def test_what_does_not_add_up_is_an_error(monkeypatch):
+    world = make_world(3, "fan", 3)
+    monkeypatch.setattr(attribution, "path_weights", lambda w, s: np.full_like(s, 1 / s.shape[1]))
+    with pytest.raises(FloatingPointError, match="the contributions of row 0 miss its log-odds"):
+        attribute(world.network, world.table, np.tile([0, 1], (world.table.n_rows, 1)))
+
+
+# ---------------------------------------------------------------- fitted classifiers
+
+
+def make_rows(n=150, seed=0):
+    rng = np.random.default_rng(seed)
+    group = rng.integers(0, 3, n)
+    X = pd.DataFrame(
+        {
+            "colour": np.array(["red", "green", "blue", "grey"])[(group + rng.integers(0, 2, n)) % 4],
+            "length": rng.normal(group, 0.7),
+            "same": "x",
+            "flag": rng.random(n) < 0.2 + 0.3 * group,
+            "mass": rng.normal(0, 1.0 + group),
+        }
+    )
+    X.loc[::6, "colour"] = None
+    X.loc[::5, "length"] = np.nan
+    X.loc[::4, "mass"] = np.nan
+    return X, np.where(rng.random(n) < 0.85, np.array(["a", "b", "c"])[group], "a")
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_rows()
+
+
+@pytest.fixture(scope="module")
+def fitted(data):
+    classifiers = {
+        "nb": NBClassifier(),
+        "fan": FANClassifier(3, random_state=0),
+        "per class": FANClassifier(3, mixing="per_class", random_state=0),
+        "binned": FANClassifier(2, discretize="mdlp", random_state=0),
+        "fm": FMClassifier(4, random_state=0),
+    }
+    with pytest.warns(UserWarning, match="fewer than two distinct values"):
+        return {name: clf.fit(*data) for name, clf in classifiers.items()}
+
+
+NAMES = ["nb", "fan", "per class", "binned", "fm"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_prior_and_contributions_are_the_log_odds(name, fitted, data):
+    clf, X = fitted[name], data[0]
+    found = clf.explain(X)
+    log_proba = clf.predict_log_proba(X)
+    order = np.argsort(-log_proba, axis=1, kind="stable")
+    assert found.classes.tolist() == clf.classes_[order[:, :2]].tolist()
+    assert found.classes[:, 0].tolist() == clf.predict(X).tolist()
+    row = np.arange(len(X))
+    np.testing.assert_allclose(found.log_odds, log_proba[row, order[:, 0]] - log_proba[row, order[:, 1]], atol=1e-10)
+    np.testing.assert_allclose(found.prior + found.contributions.sum(axis=1), found.log_odds, atol=1e-10)
+    np.testing.assert_allclose(found.prior, np.log(clf.class_prior_[order[:, 0]] / clf.class_prior_[order[:, 1]]))
+    uncut = ("mass",) if name == "binned" else ()
+    assert (*found.features, *uncut) == ("colour", "length", "flag", "mass")
+    missing = X[list(found.features)].isna().to_numpy()
+    assert (found.contributions[missing] == 0).all()
+    assert (found.contributions[~missing] != 0).all()
+    assert (np.isnan(found.information) == ~missing).all()
+
+
+def test_naive_bayes_contributes_its_own_terms(fitted, data):
+    clf, X = fitted["nb"], data[0]
+    found = clf.explain(X, classes=("b", "c"))
+    colour = clf.feature_table("colour").set_index(["class", "level"])["probability"]
+    expected = [0.0 if v is None or v != v else np.log(colour["b", v] / colour["c", v]) for v in X["colour"]]
+    np.testing.assert_allclose(found.contributions[:, 0], expected, atol=1e-12)
+    length = clf.feature_table("length").set_index("class")
+    log_density = {
+        c: -0.5 * (np.log(length.variance[c]) + (X["length"] - length["mean"][c]) ** 2 / length.variance[c])
+        for c in ("b", "c")
+    }
+    np.testing.assert_allclose(found.contributions[:, 1], (log_density["b"] - log_density["c"]).fillna(0.0), atol=1e-10)
+    assert found.component.tolist() == [0] * len(X)
+    np.testing.assert_allclose(found.responsibility, 1.0)
+
+
+def test_one_component_is_naive_bayes(data):
+    with pytest.warns(UserWarning, match="fewer than two distinct values"):
+        one, nb = FANClassifier(1).fit(*data), NBClassifier().fit(*data)
+    np.testing.assert_allclose(one.explain(data[0]).contributions, nb.explain(data[0]).contributions, atol=1e-12)
+
+
+def test_equal_features_contribute_equally():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=200) + (y := rng.integers(0, 2, 200))
+    clf = FANClassifier(2, random_state=0).fit(np.column_stack([x, rng.normal(size=200), x]), y)
+    for array in clf.network_.mean, clf.network_.sigma2:
+        array[0, 2] = array[0, 0]  # rounding apart they are equal already
+    found = clf.explain(np.column_stack([x, np.zeros(200), x]))
+    np.testing.assert_allclose(found.contributions[:, 0], found.contributions[:, 2], atol=1e-9)
+
+
+def test_pairs_of_classes(fitted, data):
+    clf, X = fitted["fan"], data[0]
+    one, other = clf.explain(X, classes=["a", "c"]), clf.explain(X, classes=["c", "a"])
+    np.testing.assert_array_equal(one.contributions, -other.contributions)
+    assert one.classes.tolist() == [["a", "c"]] * len(X)
+    log_proba = clf.predict_log_proba(X)
+    np.testing.assert_allclose(one.log_odds, log_proba[:, 0] - log_proba[:, 2], atol=1e-10)
+    for wrong in (["a"], ["a", "a"], ["a", "z"], ["a", "b", "c"]):
+        with pytest.raises(ValueError, match="must be two of 'a', 'b', 'c'"):
+            clf.explain(X, classes=wrong)
+    single = NBClassifier().fit([[0.0], [1.0]], [1, 1])
+    with pytest.raises(ValueError, match="one class only"):
+        single.explain([[0.0]])
+
+
+def test_the_responsible_component(fitted, data):
+    clf, X = fitted["fm"], data[0]
+    found = clf.explain(X, classes=["a", "b"])
+    states = clf._run(clf._encode(X), "states")[:, :4]  # of class a
+    expected = softmax(states, axis=1)
+    assert found.component.tolist() == expected.argmax(axis=1).tolist()
+    np.testing.assert_allclose(found.responsibility, expected.max(axis=1))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_observed_leaves_the_prior(name, fitted):
+    clf = fitted[name]
+    nothing = pd.DataFrame({"colour": [None], "length": [np.nan], "same": [None], "flag": [None], "mass": [np.nan]})
+    found = clf.explain(nothing)
+    assert found.log_odds[0] == pytest.approx(found.prior[0], abs=1e-12)
+    assert (found.contributions == 0).all()
+    ranked = feature_information(clf.network_, clf.schema_)
+    assert dict(zip(found.features, found.information[0])) == pytest.approx(
+        {c.name: ranked[j] for j, c in enumerate(clf.schema_.columns) if c.is_informative}, rel=1e-9
+    )
+    assert ranked[2] == 0
+
+
+def test_components_hundreds_of_nats_apart():
+    """Rows far from everything: p_t(h) switches within a thousandth of the way."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 20)) + 3 * rng.integers(0, 3, (300, 1))
+    clf = FANClassifier(3, random_state=0).fit(X, rng.integers(0, 2, 300))
+    far = 100 * rng.normal(size=(50, 20))
+    found = clf.explain(far)
+    assert np.abs(found.log_odds).max() > 1e4
+    np.testing.assert_allclose(found.prior + found.contributions.sum(axis=1), found.log_odds, rtol=1e-12, atol=1e-8)
+    beyond = clf.explain(1e90 * far)  # and no overflow
+    assert np.isfinite(beyond.contributions).all()
+
+
+# ---------------------------------------------------------------- tables
+
+
+LISTS = {"pandas": {"orient": "list"}, "polars": {"as_series": False}}
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "dict"])
+def test_tables(library, data):
+    X, y = data
+    X = X.drop(columns="same")
+    rows = {"pandas": X, "polars": pl.from_pandas(X), "dict": X.astype(object).to_numpy()}[library]
+    clf = FANClassifier(2, random_state=0).fit(rows, y)
+    found = clf.explain(rows)
+    types = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "dict": dict}
+    for table in (found.table(), found.summary(), found.worth_observing()):
+        assert type(table) is types[library]
+    frame = pd.DataFrame(found.table() if library == "dict" else found.table().to_dict(**LISTS[library]))
+    assert frame.columns.tolist() == ["row", "class", "against", "feature", "value", "contribution"]
+    assert len(frame) == 5 * len(X)
+    np.testing.assert_allclose(frame.groupby("row")["contribution"].sum(), found.log_odds, atol=1e-10)
+    first = frame[frame["row"] == 1]
+    assert first["feature"].tolist() == ["(prior)", *found.features]
+    length, mass = (f"{X[name][1]:.12g}" for name in ("length", "mass"))
+    assert first["value"].tolist()[1:] == [X["colour"][1], length, str(X["flag"][1]), mass]
+    assert frame["value"].isna().sum() == len(X) + X.isna().to_numpy().sum()
+    summary = pd.DataFrame(found.summary() if library == "dict" else found.summary().to_dict(**LISTS[library]))
+    assert summary["class"].tolist() == clf.predict(rows).tolist()
+    assert summary.columns.tolist() == ["row", "class", "against", "log_odds", "component", "responsibility"]
+    worth = found.worth_observing()
+    worth = pd.DataFrame(worth if library == "dict" else worth.to_dict(**LISTS[library]))
+    assert len(worth) == X.isna().to_numpy().sum()
+    assert (worth.groupby("row")["information"].diff().dropna() <= 0).all()
+    assert worth[worth["row"] == 0]["feature"].nunique() == 3
+
+
+def test_intervals_are_named(fitted, data):
+    found = fitted["binned"].explain(data[0])
+    shown = {v for v in found.values[1] if v is not None}
+    assert all(v[0] == "(" and v[-1] in ")]" for v in shown)
+
+
+# ---------------------------------------------------------------- information
+
+
+def entropy(p):
+    return -(p * np.log(np.where(p > 0, p, 1.0))).sum(axis=-1)
+
+
+def asked_of_the_classifier(clf, row, feature, values, steps):
+    """I(C; X_i | x) from predict_proba and densities of the row with each value of the feature."""
+    rows = row.loc[row.index.repeat(len(values))].reset_index(drop=True)
+    rows[feature] = values
+    weight = np.exp(clf.score_samples(rows) - clf.score_samples(row)) * steps
+    assert weight.sum() == pytest.approx(1, abs=1e-6)
+    return entropy(clf.predict_proba(row))[0] - weight @ entropy(clf.predict_proba(rows))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_information_of_a_missing_value(name, fitted, data):
+    clf, X = fitted[name], data[0]
+    found = clf.explain(X)
+    for r in np.flatnonzero(X["colour"].isna())[:4]:
+        row = X.iloc[[r]]
+        expected = asked_of_the_classifier(clf, row, "colour", ["red", "green", "blue", "grey"], 1.0)
+        assert found.information[r, 0] == pytest.approx(expected, abs=1e-10)
+    if name == "binned":
+        return
+    grid = np.linspace(-25, 25, 20_001)
+    for r in np.flatnonzero(X["mass"].isna())[:4]:
+        expected = asked_of_the_classifier(clf, X.iloc[[r]], "mass", grid, grid[1] - grid[0])
+        assert found.information[r, 3] == pytest.approx(expected, abs=1e-8)
+
+
+@pytest.mark.parametrize("kind", ["fan", "fm", "ragged"])
+def test_information_of_narrow_cells(kind):
+    """Densities a thousandfold apart in width, against a fine rule between all their standard deviations."""
+    from fanbayes.data.schema import Column, Schema
+
+    rng = np.random.default_rng(5)
+    world = make_world(1, kind, 4, levels=(), n_numbers=1)
+    network, structure = world.network, world.network.structure
+    network.sigma2[:] = np.exp(rng.uniform(np.log(1e-6), np.log(2), network.sigma2.shape))
+    states = rng.dirichlet([0.5] * structure.n_states, 3)
+    schema = Schema((Column("x", "continuous", "float64", centre=0.0, scale=1.0),), None)
+    found = information_gain(network, schema, states, np.array([[True], [True], [False]]))
+    assert np.isnan(found[2, 0])
+    mean, sigma = network.mean[0, 0, structure.cell_of], np.sqrt(network.sigma2[0, 0, structure.cell_of])
+    edges = np.unique(mean[:, None] + sigma[:, None] * np.linspace(-9, 9, 37))
+    nodes, weights = np.polynomial.legendre.leggauss(30)
+    half = np.diff(edges)[:, None] / 2
+    x = ((edges[1:] + edges[:-1])[:, None] / 2 + half * nodes).ravel()
+    density = np.exp(-0.5 * ((x - mean[:, None]) / sigma[:, None]) ** 2) / sigma[:, None] / np.sqrt(2 * np.pi)
+    for r in range(2):
+        joint = np.array([(states[r] * (structure.class_of == c)) @ density for c in range(structure.n_classes)])
+        prior = np.bincount(structure.class_of, states[r])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            terms = np.nan_to_num(joint * np.log(joint / joint.sum(axis=0) / prior[:, None]))
+        expected = terms.sum(axis=0) @ (half * weights).ravel()
+        assert found[r, 0] == pytest.approx(expected, abs=1e-10)
+
+
+def test_information_by_hand():
+    """A feature that tells the class exactly is worth its entropy, one that tells nothing is worth nothing."""
+    X = pd.DataFrame({"tells": ["u", "v"] * 500, "noise": ["p", "p", "q", "q"] * 250})
+    clf = NBClassifier(alpha=1e-9).fit(X, [0, 1] * 500)
+    np.testing.assert_allclose(feature_information(clf.network_, clf.schema_), [np.log(2), 0.0], atol=1e-9)
+
+
+# ---------------------------------------------------------------- profiles
+
+
+@pytest.mark.parametrize("name", ["nb", "fan", "per class", "fm"])
+def test_profiles(name, fitted):
+    """Against means and variances read off the tables of parameters."""
+    clf = fitted[name]
+    found = component_profiles(clf.network_, clf.schema_)
+    length, flag = clf.feature_table("length"), clf.feature_table("flag")
+    p = flag[flag["level"] == True]["probability"].to_numpy()  # noqa: E712
+    of_class = length["class"].to_numpy() if name in ("fan", "per class") else np.zeros(len(length))
+    assert found.share.sum() == pytest.approx(1)
+    assert [t for t in found.traits if t[0] == "flag"] == [("flag", True)]
+    for trait, mean, variance in (
+        (("length", None), length["mean"].to_numpy(), length["variance"].to_numpy()),
+        (("flag", True), p, p * (1 - p)),
+    ):
+        difference = found.difference[found.traits.index(trait)]
+        for c in set(of_class):
+            own = of_class == c
+            share = found.share[own] / found.share[own].sum()
+            centre = share @ mean[own]
+            spread = share @ (variance[own] + (mean[own] - centre) ** 2)
+            np.testing.assert_allclose(difference[own], (mean[own] - centre) / np.sqrt(spread), rtol=1e-9)
+        assert found.weight[found.traits.index(trait)] == pytest.approx(np.sqrt(found.share @ difference**2))
+
+
+# ---------------------------------------------------------------- speed
+
+
+def test_a_thousand_rows_take_about_a_second():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1000, 20)) + rng.integers(0, 3, (1000, 1))
+    clf = FANClassifier(5, random_state=0, max_iter=10, n_init=1, tol=1e-2).fit(X, rng.integers(0, 2, 1000))
+    X[rng.random(X.shape) < 0.1] = np.nan
+    began = time.process_time()
+    clf.explain(X)
+    assert time.process_time() - began < 3

@@ -1,0 +1,446 @@
+"""Hard input works, bad input is refused with a word of what to do, and then nothing has changed."""
+
+import datetime
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+
+from fanbayes import FANClassifier, FMClassifier, NBClassifier
+
+FEW = {"n_init": 2, "random_state": 0}
+MODELS = {
+    "nb": NBClassifier(),
+    "fan": FANClassifier(n_components=2, **FEW),
+    "fan auto": FANClassifier(max_components=3, patience=1, mixing="per_class", **FEW),
+    "fm": FMClassifier(n_components=3, **FEW),
+    "fan paper cem": FANClassifier(n_components=2, variance="paper", algorithm="cem", **FEW),
+}
+FRAMES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}
+
+# Some of these have no clusters to converge on, or as many as they may.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+@pytest.fixture(params=MODELS)
+def model(request):
+    return clone(MODELS[request.param])
+
+
+@pytest.fixture(params=[*FRAMES, "numpy"])
+def make(request):
+    """From a dict of columns to a frame or an array."""
+    if request.param == "numpy":
+        return lambda columns: np.column_stack([np.array(v, dtype=object) for v in columns.values()])
+    return FRAMES[request.param]
+
+
+def name_of(make, name, position):
+    return name if make in FRAMES.values() else f"x{position}"
+
+
+def columns(n=60, seed=0):
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % 2
+    return {
+        "colour": np.array(["red", "green", "blue"])[(y + rng.integers(0, 2, n)) % 3].tolist(),
+        "x": (y + rng.normal(size=n)).tolist(),
+        "z": rng.normal(size=n).tolist(),
+    }, y
+
+
+def assert_finite(clf, X):
+    proba = clf.predict_proba(X)
+    assert np.isfinite(proba).all()
+    np.testing.assert_allclose(proba.sum(axis=1), 1)
+    for found in (clf.predict_log_proba(X), clf.score_samples(X), clf.predict_components(X)):
+        assert np.isfinite(found).all()
+    assert np.isfinite(clf.trace_).all()
+    assert np.isfinite(clf.log_likelihood_)
+    assert set(clf.predict(X)) <= set(clf.classes_)
+
+
+# ---------------------------------------------------------------- works, with finite probabilities
+
+
+@pytest.mark.parametrize("value", [0.0, 7.25, -1e300, None, "same"])
+def test_a_constant_or_empty_column(model, make, value):
+    data, y = columns()
+    X = make({**data, "extra": [value] * len(y)})
+    with pytest.warns(UserWarning, match=f"left out: '{name_of(make, 'extra', 3)}'"):
+        clf = clone(model).fit(X, y)
+    assert_finite(clf, X)
+    without = model.fit(make(data), y)
+    np.testing.assert_allclose(clf.predict_proba(X), without.predict_proba(make(data)), rtol=1e-12)
+
+
+def test_nothing_but_constant_columns(model):
+    X, y = np.ones((20, 2)), np.arange(20) % 4 // 3
+    with pytest.warns(UserWarning, match="left out: 'x0', 'x1'"):
+        clf = model.fit(X, y)
+    np.testing.assert_allclose(clf.predict_proba(X), [clf.class_prior_] * 20, rtol=1e-12)
+
+
+def test_a_constant_column_may_vary_later(model):
+    data, y = columns()
+    with pytest.warns(UserWarning, match="left out: 'extra'"):
+        clf = model.fit(pd.DataFrame({**data, "extra": 1.0}), y)
+    other = pd.DataFrame({**data, "extra": 2.0})
+    np.testing.assert_array_equal(clf.predict_proba(other), clf.predict_proba(other.assign(extra=np.nan)))
+
+
+def test_a_class_with_one_row(model, make):
+    data, y = columns()
+    y = np.where(np.arange(len(y)) == 5, 2, y)
+    X = make(data)
+    clf = model.fit(X, y)
+    assert_finite(clf, X)
+    assert clf.predict_proba(X).shape == (60, 3)
+
+
+def test_every_class_with_one_row(model):
+    X = np.random.default_rng(0).normal(size=(6, 2))
+    clf = model.fit(X, np.arange(6))
+    assert_finite(clf, X)
+
+
+def test_a_single_class(model, make):
+    data, y = columns()
+    X = make(data)
+    clf = model.fit(X, np.zeros(len(y)))
+    assert_finite(clf, X)
+    np.testing.assert_array_equal(clf.predict_proba(X), np.ones((60, 1)))
+
+
+def test_two_thousand_features(model):
+    """log p(x) is about -10,000: no probability may underflow on the way."""
+    rng = np.random.default_rng(0)
+    y = np.arange(40) % 2
+    X = np.column_stack([rng.normal(size=(40, 1000)) + 0.2 * y[:, None], rng.integers(0, 30, (40, 1000))])
+    clf = model.set_params(categorical_features=np.arange(2000) >= 1000).fit(X, y)
+    assert_finite(clf, X)
+    assert clf.score(X, y) == 1
+    assert clf.score_samples(X).max() < -2000
+
+
+@pytest.mark.filterwarnings("ignore:columns with fewer than two")
+@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize("make", [FANClassifier, FMClassifier])
+def test_fewer_rows_than_components(make, n):
+    X, y = np.random.default_rng(0).normal(size=(n, 2)), np.arange(n) % 2
+    five = make(n_components=5, **FEW).fit(X, y)
+    assert five.n_components_ == 5
+    assert_finite(five, X)
+    auto = make(patience=99, **FEW).fit(X, y)
+    assert auto.selection_["n_components"] == list(range(1, n + 1))  # it stops there
+    assert_finite(auto, X)
+
+
+EXTREME = {
+    "1e308": lambda z: 1e308 * np.tanh(z),
+    "1e-308": lambda z: 1e-308 * z,
+    "both": lambda z: np.where(np.abs(z) > 1, 1e308 * np.tanh(z), 1e-308 * z),
+    "subnormal": lambda z: 5e-324 * np.rint(9 * z),
+    "one outlier": lambda z: np.where(z == z.max(), 1e308, z),
+    "an offset of 1e9": lambda z: 1e9 + z,
+}
+
+
+@pytest.mark.parametrize("shape", EXTREME)
+def test_extreme_numbers(model, shape):
+    rng = np.random.default_rng(0)
+    y = np.arange(80) % 2
+    z = 2.0 * y + rng.normal(size=80)
+    X = np.column_stack([EXTREME[shape](z), rng.normal(size=80)])
+    clf = model.fit(X, y)
+    assert_finite(clf, X)
+    assert_finite(clf, np.array([[1.7e308, 0.0], [-1.7e308, 1e308], [5e-324, -5e-324], [0.0, 0.0]]))
+    assert np.isfinite(clf.feature_table(0)["mean"]).all()
+    if shape in ("1e308", "1e-308", "an offset of 1e9"):
+        assert clf.score(X, y) > 0.7
+
+
+@pytest.mark.parametrize("scale", [1e300, 1e-300])
+def test_densities_of_extreme_numbers_are_in_their_units(model, scale):
+    rng = np.random.default_rng(0)
+    y = np.arange(80) % 2
+    X = 2.0 * y[:, None] + rng.normal(size=(80, 2))
+    plain, scaled = clone(model).fit(X, y), clone(model).fit(X * scale, y)
+    np.testing.assert_allclose(scaled.predict_proba(X * scale), plain.predict_proba(X), rtol=1e-6, atol=1e-9)
+    wanted = plain.score_samples(X) - 2 * np.log(scale)
+    np.testing.assert_allclose(scaled.score_samples(X * scale), wanted, rtol=1e-8)
+
+
+def test_an_offset_changes_nothing(model):
+    rng = np.random.default_rng(0)
+    y = np.arange(80) % 2
+    X = np.rint(1024 * (2.0 * y[:, None] + rng.normal(size=(80, 2)))) / 1024  # exact beside 1e9
+    plain, far = clone(model).fit(X, y), clone(model).fit(X + 1e9, y)
+    np.testing.assert_allclose(far.predict_proba(X + 1e9), plain.predict_proba(X), rtol=1e-4, atol=1e-5)
+
+
+def test_sixty_strings_in_sixty_rows(model, make):
+    data, y = columns()
+    X = make({**data, "id": [f"id{i}" for i in range(60)]})
+    assert_finite(model.fit(X, y), X)
+
+
+def test_as_many_categories_as_there_may_be(make):
+    n = 65_535
+    X = make({"id": [f"v{i}" for i in range(n)]})
+    clf = NBClassifier().fit(X, np.arange(n) % 2)
+    assert np.isfinite(clf.predict_proba(X)).all()
+
+
+# ---------------------------------------------------------------- refused, and nothing changed
+
+
+def state_of(clf):
+    return {name: repr(value) for name, value in vars(clf).items()}
+
+
+def refuses(clf, error, message, X, y, names=("colour", "x", "z"), **arguments):
+    """`fit` fails with the message, both afresh and on a fitted classifier, which stays as it was."""
+    with pytest.raises(error, match=message):
+        clone(clf).fit(X, y, **arguments)
+    data, labels = columns(40, seed=9)
+    good = pd.DataFrame({name: data[name] for name in names})
+    fitted = clone(clf).fit(good, labels)
+    before, proba = state_of(fitted), fitted.predict_proba(good)
+    with pytest.raises(error, match=message):
+        fitted.fit(X, y, **arguments)
+    assert state_of(fitted) == before
+    np.testing.assert_array_equal(fitted.predict_proba(good), proba)
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf])
+@pytest.mark.parametrize("categorical_features", ["from_dtype", [0, 1]], ids=["number", "category"])
+def test_infinity(model, make, value, categorical_features):
+    data, y = columns()
+    bad = make({**data, "x": [value, *data["x"][1:]]})
+    message = f"column '{name_of(make, 'x', 1)}' contains infinity; replace it by a finite or a missing value"
+    refuses(model.set_params(categorical_features=categorical_features), ValueError, message, bad, y)
+    clf = model.set_params(categorical_features="from_dtype").fit(make(data), y)
+    with pytest.raises(ValueError, match=message):
+        clf.predict(bad)
+
+
+@pytest.mark.parametrize("y", [np.full(60, np.nan), np.full(60, None)], ids=["nan", "none"])
+def test_no_labelled_row(model, y):
+    message = "no row has a label; give at least one row of y a class"
+    refuses(model, ValueError, message, pd.DataFrame(columns()[0]), y)
+
+
+def test_no_labelled_row_of_positive_weight(model):
+    data, y = columns()
+    y = np.where(np.arange(60) < 5, y, np.nan)
+    weight = (np.arange(60) >= 5).astype(float)
+    refuses(model, ValueError, "no row has a label", pd.DataFrame(data), y, sample_weight=weight)
+
+
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [
+        (-np.ones(60), "sample_weight contains negative values; weights are counts of cases"),
+        (np.r_[np.nan, np.ones(59)], "sample_weight contains NaN or infinity; give every row a finite weight"),
+        (np.r_[np.inf, np.ones(59)], "sample_weight contains NaN or infinity"),
+        (np.zeros(60), "sample_weight is zero for all rows; give at least one row a positive weight"),
+        (np.ones(59), r"sample_weight.shape == \(59,\), expected \(60,\)"),
+        (np.ones((60, 2)), "Sample weights must be 1D"),
+    ],
+)
+def test_bad_weights(model, weight, message):
+    data, y = columns()
+    refuses(model, ValueError, message, pd.DataFrame(data), y, sample_weight=weight)
+
+
+def test_too_many_categories(make):
+    n = 65_536
+    X = make({"id": [f"v{i}" for i in range(n)]})
+    message = f"'{name_of(make, 'id', 0)}' has 65536 categories, more than 65535; drop it .* or merge its rare"
+    refuses(NBClassifier(), ValueError, message, X, np.arange(n) % 2)
+
+
+def test_numbers_that_became_categories_and_the_reverse(model, make):
+    data, y = columns()
+    clf = model.fit(make(data), y)
+    before = state_of(clf)
+    words = [f"w{i % 2}" for i in range(60)]
+    with pytest.raises(
+        ValueError, match=f"'{name_of(make, 'x', 1)}' held numbers in training .* convert it to numbers"
+    ):
+        clf.predict_proba(make({**data, "x": words}))
+    with pytest.raises(ValueError, match=f"'{name_of(make, 'colour', 0)}' held categories such as 'blue' in training"):
+        clf.predict_proba(make({**data, "colour": data["z"]}))
+    assert state_of(clf) == before
+
+
+def test_numbered_categories_that_became_words():
+    X, y = pd.DataFrame({"a": [1, 2] * 10}), [0, 1] * 10
+    clf = NBClassifier(categorical_features=["a"]).fit(X, y)
+    with pytest.raises(ValueError, match="'a' held values such as 1 in training and holds strings now; convert"):
+        clf.predict(pd.DataFrame({"a": ["1", "2"]}))
+
+
+@pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
+def test_other_columns_than_in_training(model, frame):
+    data, y = columns()
+    clf = model.fit(frame(data), y)
+    before = state_of(clf)
+    for names in (["colour", "x"], ["colour", "x", "z", "more"], ["x", "colour", "z"], ["colour", "x", "zz"]):
+        other = frame({name: data.get(name, data["z"]) for name in names})
+        with pytest.raises(ValueError, match="feature names"):
+            clf.predict(other)
+    assert state_of(clf) == before
+
+
+def test_another_number_of_columns_than_in_training(model):
+    X, y = np.random.default_rng(0).normal(size=(30, 3)), np.arange(30) % 2
+    clf = model.fit(X, y)
+    for other in (X[:, :2], np.column_stack([X, X])):
+        with pytest.raises(ValueError, match=r"X has \d features, but .* is expecting 3 features"):
+            clf.predict(other)
+
+
+def test_column_names_that_occur_twice(model):
+    data, y = columns()
+    twice = pd.DataFrame(data)[["x", "z", "x"]]
+    refuses(model, ValueError, "column names occur more than once: 'x'; rename or drop them", twice, y)
+    table = pa.Table.from_arrays([pa.array(data["x"])] * 2, names=["x", "x"])
+    refuses(model, ValueError, "column names occur more than once: 'x'", table, y)
+
+
+@pytest.mark.parametrize("kind", [sparse.csr_matrix, sparse.csr_array, sparse.coo_array])
+def test_sparse_matrices(model, kind):
+    X, y = np.eye(60), np.arange(60) % 2
+    refuses(model, TypeError, r"Sparse data was passed.*(toarray|dense)", kind(X), y)
+
+
+STRANGE = {
+    "dates": [datetime.datetime(2020, 1, 1 + i % 20) for i in range(60)],
+    "days": [datetime.date(2020, 1, 1 + i % 20) for i in range(60)],
+    "durations": [datetime.timedelta(i) for i in range(60)],
+    "lists": [[i, i + 1] for i in range(60)],
+    "dicts": [{"a": i} for i in range(60)],
+}
+
+
+@pytest.mark.parametrize("values", STRANGE.values(), ids=STRANGE)
+def test_dates_and_nested_columns(make, values):
+    data, y = columns()
+    if make in FRAMES.values():
+        X, name = make({**data, "when": values}), "when"
+    else:
+        X, name = np.column_stack([make(data), np.fromiter(values, object, 60)]), "x3"
+    message = rf"column '{name}'.*turn it into numbers, strings or categories, or drop it"
+    for clf in (NBClassifier(), FANClassifier(2, **FEW), FMClassifier(2, **FEW)):
+        refuses(clf, TypeError, message, X, y)
+    clf = NBClassifier().fit(make({**data, "when": data["x"]}), y)
+    with pytest.raises(TypeError, match=message):
+        clf.predict(X)
+
+
+def test_strings_that_are_said_to_be_numbers(model, make):
+    data, y = columns()
+    message = f"'{name_of(make, 'colour', 0)}' holds .* said to be numeric; add it to categorical_features or convert"
+    for said in (None, [1]):
+        refuses(model.set_params(categorical_features=said), ValueError, message, make(data), y, names=("x", "z"))
+
+
+def test_strings_among_numbers(model):
+    data, y = columns()
+    X = pd.DataFrame(data).astype(object)
+    X.loc[3, "x"] = "unknown"
+    refuses(model, ValueError, "column 'x' mixes float and str values; make all of them strings", X, y)
+
+
+def test_labels_of_several_types(model):
+    data, _ = columns()
+    y = np.array([1, "a"] * 30, dtype=object)
+    refuses(model, ValueError, "y mixes labels of different types", pd.DataFrame(data), y)
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (None, "y"),
+        (np.arange(59), "inconsistent numbers of samples"),
+        (np.linspace(0, 1, 60), "Unknown label type: continuous"),
+        (np.r_[np.inf, np.ones(59)], "Input y contains infinity"),
+        (np.zeros((60, 2)), "1d array"),
+    ],
+)
+def test_bad_labels(model, y, message):
+    refuses(model, ValueError, message, pd.DataFrame(columns()[0]), y)
+
+
+def test_lazy_frames(model):
+    data, y = columns()
+    refuses(model, TypeError, r"lazy frame; call .collect\(\) on it first", pl.DataFrame(data).lazy(), y)
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (60, 0)])
+def test_nothing_at_all(model, shape):
+    y = np.arange(shape[0]) % 2
+    refuses(model, ValueError, "a minimum of 1 is required", np.zeros(shape), y)
+    refuses(model, ValueError, "a minimum of 1 is required", pd.DataFrame(np.zeros(shape)), y)
+
+
+# ---------------------------------------------------------------- parameters
+
+BAD = {
+    "alpha": [0, -1.0, np.nan, np.inf, "1", None, True],
+    "variance": ["mle", None, 1],
+    "variance_floor": [0, -1e-3, np.nan, "small"],
+    "algorithm": ["sem", None, True],
+    "max_iter": [0, -1, 1.5, "many", True],
+    "tol": [-1e-9, np.nan, "tiny", None],
+    "categorical_features": ["colour", [7], ["nothing"], [True], [0.5]],
+    "discretize": ["yes", None, False],
+    "handle_unknown": ["ignore", None],
+    "n_jobs": [0, 1.5, "all"],
+}
+BAD_HIDDEN = {
+    "n_components": [0, -2, 1.5, "many", None, True],
+    "criterion": ["BIC", None, "mdl"],
+    "max_components": [0, -1, 2.5, "many"],
+    "patience": [0, -1, 1.5],
+    "n_init": [0, -1, 2.5, None],
+    "random_state": [-1, "seed", 1.5],
+}
+
+
+def bad_parameters():
+    for name, values in BAD.items():
+        for value in values:
+            yield pytest.param(NBClassifier(), name, value, id=f"nb {name}={value!r}")
+    for name, values in {**BAD, **BAD_HIDDEN}.items():
+        for value in values:
+            yield pytest.param(FMClassifier(n_components=2), name, value, id=f"fm {name}={value!r}")
+    for name, values in {**BAD, **BAD_HIDDEN, "mixing": ["both", None, 1]}.items():
+        for value in values:
+            yield pytest.param(FANClassifier(n_components=2), name, value, id=f"fan {name}={value!r}")
+
+
+@pytest.mark.parametrize(("clf", "name", "value"), list(bad_parameters()))
+def test_bad_parameters(clf, name, value):
+    data, y = columns()
+    X = pd.DataFrame(data)
+    clf = clone(clf).fit(X, y)
+    clf.set_params(**{name: value})
+    before = state_of(clf)
+    with pytest.raises((ValueError, TypeError), match=r"Seed|to seed" if name == "random_state" else name):
+        clf.fit(X, y)
+    assert state_of(clf) == before
+
+
+@pytest.mark.parametrize("n_samples", [0, -1, 2.5, None])
+def test_bad_numbers_of_samples(n_samples):
+    data, y = columns()
+    clf = NBClassifier().fit(pd.DataFrame(data), y)
+    with pytest.raises((ValueError, TypeError), match="n_samples"):
+        clf.sample(n_samples)

@@ -1,0 +1,573 @@
+"""Model files: what comes back, what is refused, and what a crash leaves behind."""
+
+import json
+import os
+import subprocess
+import sys
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import safetensors.numpy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from fanbayes import FANClassifier, FMClassifier, NBClassifier
+from fanbayes.use import model_file
+from fanbayes.use.model_file import ModelFileError, load, save
+
+DATA = Path(__file__).parent / "data"
+
+
+def make_rows(n=120, seed=0):
+    """Strings, booleans, integers, floats, a constant column; values missing in two of them."""
+    rng = np.random.default_rng(seed)
+    group = rng.integers(0, 3, n)
+    X = pd.DataFrame(
+        {
+            "colour": np.array(["rouge", "vert", "blåu"])[(group + (rng.random(n) < 0.2)) % 3],
+            "flag": rng.random(n) < 0.3 + 0.2 * group,
+            "count": pd.Series(rng.integers(0, 4, n)).astype("category"),
+            "length": rng.normal(group, 1.0),
+            "mass": rng.normal(0, 10.0 ** (group - 2)),
+            "same": 1.0,
+        }
+    )
+    X.loc[::7, "colour"] = None
+    X.loc[::5, "mass"] = np.nan
+    y = np.where(rng.random(n) < 0.8, np.array(["no", "yes", "maybe"])[group], "no")
+    return X, y
+
+
+def fit(clf, X, y):
+    with pytest.warns(UserWarning, match="fewer than two distinct values"):
+        return clf.fit(X, y)
+
+
+CLASSIFIERS = {
+    "fan": FANClassifier(3, random_state=0, n_init=3),
+    "per class": FANClassifier("auto", max_components=2, mixing="per_class", random_state=0, tol=1e-3),
+    "binned": FANClassifier(2, discretize="mdlp", random_state=0, categorical_features=["colour", "flag", "count"]),
+    "fm": FMClassifier(3, random_state=0, max_iter=200, handle_unknown="error"),
+    "nb": NBClassifier(alpha=0.5, variance="paper"),
+}
+FRAMES = {"pandas": lambda X: X, "polars": pl.from_pandas, "array": lambda X: X[["length", "mass", "same"]].to_numpy()}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("frame", FRAMES)
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_everything_comes_back(name, frame, tmp_path):
+    X, y = make_rows()
+    rows = FRAMES[frame](X)
+    clf = clone(CLASSIFIERS[name])
+    if frame == "array" and name == "binned":
+        clf = FANClassifier(2, discretize="mdlp", random_state=0)
+    fit(clf, rows, y)
+    save(clf, tmp_path / "model.fan")
+    back = load(str(tmp_path / "model.fan"))
+
+    assert type(back) is type(clf)
+    assert back.get_params() == clf.get_params()
+    assert vars(back).keys() == vars(clf).keys()
+    for method in ("predict_proba", "predict_log_proba", "predict_joint_log_proba", "predict_components"):
+        assert getattr(back, method)(rows).tobytes() == getattr(clf, method)(rows).tobytes()
+    assert back.predict(rows).tolist() == clf.predict(rows).tolist()
+    assert repr(back.schema_) == repr(clf.schema_)
+    assert back.classes_.dtype.kind == clf.classes_.dtype.kind
+    for one, other in zip(back.network_.parameters, clf.network_.parameters):
+        assert one.dtype == other.dtype
+        np.testing.assert_array_equal(one, other)
+    for name in ("n_components_", "n_iter_", "log_likelihood_", "converged_", "n_features_in_"):
+        assert getattr(back, name) == getattr(clf, name)
+        assert type(getattr(back, name)) is type(getattr(clf, name))
+    assert back.trace_.tolist() == clf.trace_.tolist()
+    assert [t.tolist() for t in back.start_traces_] == [t.tolist() for t in clf.start_traces_]
+    for table in ("selection_", "starts_"):
+        one, other = getattr(back, table), getattr(clf, table)
+        assert type(one) is type(other)
+        if frame == "pandas":
+            pd.testing.assert_frame_equal(one, other)
+        else:
+            assert one.equals(other) if frame == "polars" else one == other
+    if frame != "array":
+        assert back.feature_names_in_.tolist() == clf.feature_names_in_.tolist()
+    # A loaded classifier can be used as the fitted one: samples, and another fit.
+    one, other = back.sample(5, random_state=1), clf.sample(5, random_state=1)
+    assert str(one) == str(other)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.array(["a", "bcd"]),
+        np.array(["a", "bcd"], dtype=object),
+        np.array([True, False]),
+        np.array([-3, 2**40]),
+        np.array([1, 200], dtype=np.uint8),
+        np.array([0.0, 3.0], dtype=np.float32),
+    ],
+    ids=lambda a: str(a.dtype),
+)
+def test_classes_keep_their_type(labels, tmp_path):
+    clf = NBClassifier().fit(np.arange(6.0)[:, None], np.tile(labels, 3))
+    save(clf, tmp_path / "m")
+    back = load(tmp_path / "m")
+    assert back.classes_.dtype == clf.classes_.dtype
+    assert back.classes_.tolist() == clf.classes_.tolist()
+
+
+def test_settings_come_back(tmp_path):
+    X = np.arange(12.0).reshape(6, 2)
+    settings = {
+        "random_state": np.random.RandomState(3),
+        "categorical_features": np.array([True, False]),
+        "alpha": np.float64(0.5),
+        "n_jobs": 2,
+    }
+    clf = FANClassifier(1, **settings).fit(X, [0, 1] * 3)
+    save(clf, tmp_path / "m")
+    back = load(tmp_path / "m")
+    assert back.random_state is None  # a generator has no form in a file
+    assert back.categorical_features == [True, False]
+    assert back.alpha == 0.5
+    assert back.n_jobs == 2
+    np.testing.assert_array_equal(back.fit(X, [0, 1] * 3).predict_proba(X), clf.predict_proba(X))
+
+
+def test_numbers_that_are_not_finite(tmp_path):
+    """Of a column with nothing in it, and of a start that degenerated."""
+    X = np.column_stack([np.arange(6.0), np.full(6, np.nan)])
+    clf = fit(NBClassifier(), X, [0, 1] * 3)
+    clf.starts_["objective"] = [-np.inf]
+    clf.selection_["cs"] = [np.nan]
+    save(clf, tmp_path / "m")
+    back = load(tmp_path / "m")
+    assert back.starts_["objective"] == [-np.inf]
+    assert np.isnan(back.selection_["cs"][0])
+    assert np.isnan(back.schema_[1].low)
+    raw = (tmp_path / "m").read_bytes()
+    outer = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")], parse_constant=pytest.fail)
+    json.loads(outer["__metadata__"]["fanbayes"], parse_constant=pytest.fail)
+
+
+def test_a_file_of_today_still_loads():
+    """Written by version 0.1.0 in format 1, and never to be written again."""
+    expected = json.loads((DATA / "model-v1.json").read_text())
+    clf = load(DATA / "model-v1.fan")
+    X = pd.DataFrame(expected["rows"])
+    np.testing.assert_allclose(clf.predict_proba(X), expected["proba"], rtol=1e-9)
+    np.testing.assert_allclose(clf.predict_joint_log_proba(X), expected["log_joint"], rtol=1e-9)
+    assert clf.predict(X).tolist() == expected["predicted"]
+    assert clf.get_params() == expected["settings"]
+    assert clf.selection_["icl"].tolist() == expected["icl"]
+    assert clf.starts_["status"].tolist() == expected["status"]
+
+
+def test_loads_without_the_frame_library(tmp_path):
+    program = (
+        "import sys; sys.modules['pandas'] = None\n"
+        "import numpy as np\n"
+        "from fanbayes.use.model_file import load\n"
+        "clf = load(sys.argv[1])\n"
+        "assert isinstance(clf.selection_, dict) and isinstance(clf.starts_, dict)\n"
+        "assert clf.classes_.tolist() == ['maybe', 'no', 'yes']\n"
+        "try:\n"
+        "    clf.feature_table('length')\n"
+        "except ImportError:\n"
+        "    print('asked for')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(DATA / "model-v1.fan")], capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.stderr) == ("asked for\n", "")
+
+
+# ---------------------------------------------------------------- refusals on saving
+
+
+def test_save_refuses_what_it_cannot_keep(tmp_path):
+    X, y = np.arange(6.0)[:, None], [0, 1] * 3
+
+    class Mine(NBClassifier):
+        pass
+
+    with pytest.raises(TypeError, match="save takes a fitted"):
+        save(Mine().fit(X, y), tmp_path / "m")
+    with pytest.raises(NotFittedError):
+        save(NBClassifier(), tmp_path / "m")
+    clf = NBClassifier().fit(X, y)
+    with pytest.raises(ModelFileError, match=r"cannot be kept in a file: alpha=-1"):
+        save(clf.set_params(alpha=-1), tmp_path / "m")
+    clf.set_params(alpha=1.0).network_.mean[0, 0, 0] = np.nan
+    with pytest.raises(ModelFileError, match="parameters that are no numbers"):
+        save(clf, tmp_path / "m")
+    days = pd.DataFrame({"day": pd.Categorical(pd.to_datetime(["2024-01-01", "2024-01-02"] * 3))})
+    with pytest.raises(ModelFileError, match="no form for Timestamp"):
+        save(NBClassifier().fit(days, y), tmp_path / "m")
+    assert list(tmp_path.iterdir()) == []
+
+
+# ---------------------------------------------------------------- crashes
+
+
+@pytest.fixture
+def two_models():
+    X, y = np.arange(6.0)[:, None], [0, 1] * 3
+    return NBClassifier().fit(X, y), NBClassifier(alpha=7.0).fit(X, y)
+
+
+class Broken:
+    """A file that fails half-way."""
+
+    def __init__(self, file, error):
+        self.file, self.error = file, error
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.file.close()
+
+    def write(self, data):
+        self.file.write(data[: len(data) // 2])
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [OSError("disk full"), KeyboardInterrupt()], ids=["full", "interrupt"])
+@pytest.mark.parametrize("step", ["write", "fsync", "replace"])
+def test_a_failure_leaves_the_old_file(step, error, two_models, tmp_path, monkeypatch):
+    path = tmp_path / "model.fan"
+    save(two_models[0], path)
+    before = path.read_bytes()
+
+    def fail(*_):
+        raise error
+
+    if step == "write":
+        monkeypatch.setattr(model_file, "open", lambda *a: Broken(open(*a), error), raising=False)  # noqa: SIM115
+    else:
+        monkeypatch.setattr(os, step, fail)
+    with pytest.raises(type(error)):
+        save(two_models[1], path)
+    monkeypatch.undo()
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+    save(two_models[1], path)
+    assert load(path).alpha == 7.0
+
+
+def test_a_killed_process_leaves_the_old_file(two_models, tmp_path):
+    path = tmp_path / "model.fan"
+    save(two_models[0], path)
+    before = path.read_bytes()
+    program = (
+        "import os, sys; from fanbayes.use.model_file import load, save\n"
+        "clf = load(sys.argv[1]).set_params(alpha=3.0)\n"
+        "os.replace = lambda *_: os._exit(9)\n"
+        "save(clf, sys.argv[1])\n"
+    )
+    assert subprocess.run([sys.executable, "-c", program, str(path)], check=False).returncode == 9
+    assert path.read_bytes() == before
+
+
+def test_links_and_permissions_stay(two_models, tmp_path):
+    real, link = tmp_path / "real.fan", tmp_path / "link.fan"
+    save(two_models[0], real)
+    real.chmod(0o640)
+    link.symlink_to(real)
+    save(two_models[1], link)
+    assert link.is_symlink()
+    assert load(real).alpha == 7.0
+    assert real.stat().st_mode & 0o777 == 0o640
+
+
+# ---------------------------------------------------------------- files that are refused
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory):
+    """Bytes, header and arrays of a small model with every kind of content."""
+    path = tmp_path_factory.mktemp("models") / "sample.fan"
+    path.write_bytes((DATA / "model-v1.fan").read_bytes())
+    header, arrays = model_file._read(path)
+    return path, path.read_bytes(), header, arrays
+
+
+def sealed(header, arrays):
+    """A file with the digest that belongs to it, whatever its content."""
+    return model_file._pack({k: v for k, v in header.items() if k != "sha256"}, arrays)
+
+
+def refusal(data, path):
+    """The sentence with which bytes are refused, or None."""
+    path = path.with_suffix(".bad")
+    path.write_bytes(data)
+    try:
+        load(path)
+    except ModelFileError as error:
+        sentence = str(error)
+        assert sentence.startswith(f"{path} cannot be loaded: ")
+        assert "\n" not in sentence
+        assert len(sentence) < len(str(path)) + 200
+        return sentence
+    return None
+
+
+def test_sealing_alone_is_accepted(sample):
+    path, data, header, arrays = sample
+    assert refusal(data, path) is None
+    assert refusal(sealed(model_file._plain(header), arrays), path) is None
+
+
+@pytest.mark.parametrize("n", [0, 1, 7, 8, 9, 40, 1000, -8, -1])
+def test_truncated(n, sample):
+    path, data, *_ = sample
+    assert refusal(data[:n], path)
+
+
+def test_bytes_that_are_no_model(sample):
+    path, data, _, arrays = sample
+    assert "no fanbayes model" in refusal(b"colour,flag\nrouge,1\n", path)
+    assert "no fanbayes model" in refusal(safetensors.numpy.save(arrays), path)
+    assert "no fanbayes model" in refusal(safetensors.numpy.save(arrays, {"fanbayes-like": "{}"}), path)
+    assert "appended" in refusal(data + b"\0", path)
+    for length in (2**25 + 1, 2**40, 2**64 - 1):
+        assert "header claims" in refusal(length.to_bytes(8, "little") + data[8:], path)
+    assert "truncated" in refusal((2**25).to_bytes(8, "little") + data[8:], path)
+    assert "JSON" in refusal((100_000).to_bytes(8, "little") + b'{"a":' + b"[" * 99_995, path)
+
+
+def test_what_is_no_file(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        load(tmp_path / "none")
+    with pytest.raises(ModelFileError, match="not a regular file"):
+        load(tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ModelFileError, match="not a regular file"):
+        load(tmp_path / "pipe")
+
+
+def test_any_altered_byte_is_noticed(sample):
+    path, data, *_ = sample
+    rng = np.random.default_rng(0)
+    for k in rng.integers(0, len(data), 150):
+        altered = bytearray(data)
+        altered[k] ^= 1 << rng.integers(8)
+        assert refusal(bytes(altered), path)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"format": 2, "library": "9.9"}, "it has format 2, of fanbayes 9.9, and this version reads 1: upgrade"),
+        ({"format": 0}, "format 0, which does not exist"),
+        ({"format": True}, "no 'format'"),
+        ({"classifier": "os.system"}, "classifier, os.system, is unknown"),
+        ({"classifier": "NBClassifier", "settings": {}}, "structure is inconsistent"),
+        ({"settings": {"alpha": "much"}}, "alpha='much' must be a number"),
+        ({"settings": {"evil": 1}}, "setting evil is unknown"),
+        ({"settings": {"random_state": [[1]]}}, "random_state is no setting"),
+        ({"structure": {"factors": ["class", "component | class"], "n_components": [1, 2]}}, "inconsistent"),
+        ({"structure": {"factors": ["class", "component | class"], "n_components": [2, 2, 0]}}, "inconsistent"),
+        ({"structure": {"factors": ["class", "component"], "n_components": [1, 2, 3]}}, "inconsistent"),
+        ({"structure": {"factors": ["class"], "n_components": [1, 1, 1]}}, "inconsistent"),
+        ({"structure": {"factors": ["class", "component | class"], "n_components": [2, 2, 10**12]}}, "states"),
+        ({"structure": {"factors": ["class", "component | class"], "n_components": [2, 2, 3]}}, "has shape"),
+        ({"classes": {"dtype": "object", "values": ["a", "a", "b"]}}, "classes are damaged"),
+        ({"classes": {"dtype": "int8", "values": [1, 2, 300]}}, "classes are damaged"),
+        ({"classes": {"dtype": "datetime64[D]", "values": [1, 2, 3]}}, "classes are damaged"),
+        ({"tables": {"selection": {}, "starts": {"n_iter": [-1]}}}, "starts is damaged"),
+        ({"tables": {"selection": {"a": [1, "b"]}, "starts": {}}}, "tables are damaged"),
+        ({"tables": {"selection": {"a": [1], "b": []}, "starts": {}}}, "tables are damaged"),
+        ({"fit": {"log_likelihood": {"float": "nan"}, "converged": True}}, "log-likelihood is not a number"),
+        ({"fit": {"log_likelihood": {"float": "eval"}, "converged": True}}, "not valid JSON"),
+        ({"named": None}, "no 'named'"),
+    ],
+)
+def test_inconsistent_headers(change, sentence, sample):
+    path, _, header, arrays = sample
+    assert sentence in refusal(sealed({**model_file._plain(header), **change}, arrays), path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"kind": "other"},
+        {"levels": ["a", "a"]},
+        {"levels": [[]]},
+        {"levels": [10**30, 1]},
+        {"cuts": [1.0]},
+        {"scale": -1.0},
+        {"scale": {"float": "inf"}},
+        {"exponent": 10**6},
+        {"exponent": 1.5},
+        {"name": None},
+        {"more": 1},
+    ],
+    ids=str,
+)
+def test_inconsistent_columns(change, sample):
+    path, _, header, arrays = sample
+    plain = model_file._plain(header)
+    first, *others = plain["schema"]["columns"]
+    schema = {**plain["schema"], "columns": [{**first, **change}, *others]}
+    sentence = refusal(sealed({**plain, "schema": schema}, arrays), path)
+    assert "schema is damaged" in sentence or "its header has no" in sentence
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "sentence"),
+    [
+        ("log_table", lambda a: a[:-1], "has shape"),
+        ("log_table", lambda a: a.astype(np.float32), "float32, not float64"),
+        ("log_table", lambda a: np.where(np.arange(a.size).reshape(a.shape) == 0, np.nan, a), "no numbers"),
+        ("log_table", lambda a: a * (1 + 1e-6), "do not sum to one"),
+        ("log_factor.class", lambda a: a - 1e-6, "do not sum to one"),
+        ("log_factor.class", lambda a: a[None], "has shape"),
+        ("mean", lambda a: a.T, "has shape"),
+        ("mean", lambda a: a + np.inf, "no numbers"),
+        ("mean", lambda a: a + 1e200, "beyond 1e100"),
+        ("sigma2", lambda a: -a, "variance"),
+        ("sigma2", lambda a: 0 * a, "variance"),
+        ("trace", lambda a: a[None], "has shape"),
+        ("trace", lambda a: a.astype(np.int64), "int64, not float64"),
+        ("start_traces", lambda a: a[1:], "has shape"),
+    ],
+)
+def test_wrong_arrays(name, change, sentence, sample):
+    path, _, header, arrays = sample
+    plain = model_file._plain(header)
+    assert sentence in refusal(sealed(plain, {**arrays, name: change(arrays[name])}), path)
+    without = {k: a for k, a in arrays.items() if k != name}
+    assert "arrays that it should" in refusal(sealed(plain, without), path)
+
+
+def test_memory_stays_small(sample):
+    """Small files that claim to be large."""
+    path, data, header, arrays = sample
+    plain = model_file._plain(header)
+    sizes = {"factors": ["class", "component"], "n_components": [300_000] * 3}
+    wide = {"dtype": "str", "values": ["x" * 1_000_000, *map(str, range(100_000))]}
+    empty = np.zeros((0, 2**40))
+    files = [
+        (2**62).to_bytes(8, "little") + data[8:],
+        sealed({**plain, "structure": {**sizes, "n_components": [10**15] * 3}}, arrays),
+        sealed({**plain, "structure": sizes}, arrays),
+        sealed({**plain, "classes": wide}, arrays),
+        sealed(plain, {**arrays, "mean": empty, "log_table": empty}),
+        data.replace(b'"shape":[', b'"shape":[99999999999,', 1),
+    ]
+    tracemalloc.start()
+    try:
+        for file in files:
+            tracemalloc.reset_peak()
+            assert refusal(file, path)
+            assert tracemalloc.get_traced_memory()[1] < 60e6
+    finally:
+        tracemalloc.stop()
+
+
+# ---------------------------------------------------------------- fuzz
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+SHAPES = st.lists(st.integers(0, 4), max_size=3).map(tuple)
+DTYPES = st.sampled_from(["f8", "f4", "i8", "u1", "?", "f2", "c8"])
+
+
+@st.composite
+def damaged_bytes(draw, data):
+    """A file with bytes replaced, removed, inserted or cut off; half the time in its first kilobyte."""
+    damaged = bytearray(data)
+    for _ in range(draw(st.integers(1, 4))):
+        k = draw(st.integers(0, len(damaged)) | st.integers(0, min(1000, len(damaged))))
+        n = draw(st.integers(0, 12))
+        damaged[k : k + n] = draw(st.binary(max_size=12))
+    return bytes(damaged[: draw(st.sampled_from([len(damaged), draw(st.integers(0, len(damaged)))]))])
+
+
+@st.composite
+def damaged_content(draw, header, arrays):
+    """A file whose digest is right and whose content is not."""
+    header, arrays = json.loads(json.dumps(header)), dict(arrays)
+    for _ in range(draw(st.integers(1, 2))):
+        if draw(st.booleans()):
+            at, key = header, draw(st.sampled_from([k for k in header if k != "sha256"]))
+            while isinstance(at[key], (dict, list)) and len(at[key]) and draw(st.integers(0, 5)):
+                at = at[key]
+                key = draw(st.sampled_from(list(at) if isinstance(at, dict) else range(len(at))))
+            if draw(st.booleans()):
+                at[key] = draw(JSON)
+            else:
+                del at[key]
+        else:
+            name = draw(st.sampled_from(list(arrays)))
+            array = arrays[name]
+            if draw(st.booleans()) and array.size and array.dtype == np.float64:
+                array = array.copy()
+                array.flat[draw(st.integers(0, array.size - 1))] = draw(st.floats())
+            else:
+                array = np.full(draw(SHAPES), 1, dtype=draw(DTYPES))
+            arrays[name] = array
+    return sealed(model_file._plain(header), arrays)
+
+
+def check_bytes(data, sample):
+    path, original, *_ = sample
+    file = data.draw(damaged_bytes(original))
+    assert refusal(file, path) or file == original
+
+
+@pytest.mark.filterwarnings("ignore:(overflow|invalid value):RuntimeWarning")
+def check_content(data, sample):
+    """Refused, or a classifier that works."""
+    path, _, header, arrays = sample
+    try:
+        file = data.draw(damaged_content(model_file._plain(header), arrays))
+    except ModelFileError:  # a header that `_pack` itself refuses
+        return
+    if refusal(file, path) is None:
+        clf = load(path.with_suffix(".bad"))
+        proba = clf.predict_proba(np.full((2, clf.n_features_in_), np.nan))
+        np.testing.assert_allclose(proba.sum(axis=1), 1.0)
+
+
+FAST = settings(max_examples=200, deadline=None)
+LONG = settings(max_examples=10_000, deadline=None)
+
+
+@FAST
+@given(data=st.data())
+def test_damaged_bytes(data, sample):
+    check_bytes(data, sample)
+
+
+@FAST
+@given(data=st.data())
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+def test_damaged_content(data, sample):
+    check_content(data, sample)
+
+
+@pytest.mark.slow
+@LONG
+@given(data=st.data())
+def test_many_damaged_bytes(data, sample):
+    check_bytes(data, sample)
+
+
+@pytest.mark.slow
+@LONG
+@given(data=st.data())
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+def test_many_damaged_contents(data, sample):
+    check_content(data, sample)

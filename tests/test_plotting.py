@@ -1,0 +1,125 @@
+"""Displays: what is drawn is what was learnt."""
+
+import subprocess
+import sys
+
+import matplotlib
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from fanbayes import FANClassifier, FMClassifier, NBClassifier
+from fanbayes.evaluation.metrics import expected_calibration_error
+from fanbayes.plotting import ComponentDisplay, ReliabilityDisplay, SelectionDisplay, TraceDisplay
+
+matplotlib.use("Agg")
+from matplotlib import pyplot as plt  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    group = rng.integers(0, 3, 200)
+    X = pd.DataFrame(
+        {
+            "length": rng.normal(2 * group, 1),
+            "mass": rng.normal(-group, 0.5),
+            "colour": np.array(["red", "green", "blue"])[(group + rng.integers(0, 2, 200)) % 3],
+        }
+    )
+    return X, np.where(rng.random(200) < 0.8, np.array(["p", "q", "q"])[group], "p")
+
+
+@pytest.fixture(scope="module")
+def fan(data):
+    return FANClassifier(max_components=4, patience=4, n_init=4, random_state=0, tol=1e-4).fit(*data)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_selection(fan):
+    display = SelectionDisplay.from_estimator(fan)
+    assert [line.get_label() for line in display.lines_] == ["ICL", "BIC", "Cheeseman-Stutz", "AIC"]
+    assert display.lines_[0].get_xdata().tolist() == [1, 2, 3, 4]
+    assert display.lines_[1].get_ydata().tolist() == fan.selection_["bic"].tolist()
+    assert display.ax_.get_legend().get_texts()[-1].get_text() == f"chosen: {fan.n_components_}"
+    some = SelectionDisplay.from_estimator(fan, criteria=["aic"])
+    assert len(some.lines_) == 1
+    assert some.plot(display.ax_).figure_ is display.figure_
+
+
+def test_traces(fan, data):
+    display = TraceDisplay.from_estimator(fan, n_components=3)
+    starts = fan.starts_[fan.starts_["n_components"] == 3]
+    assert len(display.lines_) == len(starts) == 4
+    for line, n_iter, objective in zip(display.lines_, starts["n_iter"], starts["objective"]):
+        assert len(line.get_xdata()) == n_iter
+        assert line.get_ydata()[-1] == objective
+    best = display.lines_[starts["status"].tolist().index("best")]
+    assert best.get_linewidth() == max(line.get_linewidth() for line in display.lines_)
+    chosen = TraceDisplay.from_estimator(fan)
+    k = chosen.statuses.index("best")
+    assert chosen.lines_[k].get_ydata().tolist() == fan.trace_.tolist()
+    with pytest.raises(ValueError, match="n_components=9 was not tried; there are 1, 2, 3, 4"):
+        TraceDisplay.from_estimator(fan, n_components=9)
+    assert len(TraceDisplay.from_estimator(NBClassifier().fit(*data)).lines_) == 1
+
+
+def test_reliability(fan, data):
+    X, y = data
+    display = ReliabilityDisplay.from_estimator(fan, X, y, n_bins=5)
+    error = expected_calibration_error(y, fan.predict_log_proba(X), classes=fan.classes_, n_bins=5)
+    assert display.line_.get_label() == f"FANClassifier (ECE {error:.3f})"
+    log_proba = fan.predict_log_proba(X)
+    one = ReliabilityDisplay.from_predictions(
+        y, log_proba, classes=fan.classes_, positive="q", n_bins=1, name="mine", ax=display.ax_
+    )
+    assert one.line_.get_xdata()[0] == pytest.approx(fan.predict_proba(X)[:, 1].mean())
+    assert one.line_.get_ydata()[0] == pytest.approx(np.mean(y == "q"))
+    assert one.ax_ is display.ax_
+    labels = [text.get_text() for text in one.ax_.get_legend().get_texts()]
+    assert labels.count("perfectly calibrated") == 1
+    assert labels[-1].startswith("mine")
+    numbers = X[["length", "mass"]]
+    assert ReliabilityDisplay.from_estimator(LogisticRegression().fit(numbers, y), numbers, y).ax_
+
+
+def test_intervals_of_frequencies():
+    """Wilson's interval for 8 of 10 is (0.490, 0.943); for 0 of n it begins at 0."""
+    from fanbayes.plotting import _wilson
+
+    low, high = _wilson(np.array([0.8, 0.0]), np.array([10.0, 10.0]))
+    np.testing.assert_allclose(low, [0.4902, 0.0], atol=5e-5)
+    np.testing.assert_allclose(high, [0.9433, 0.2775], atol=5e-5)
+
+
+def test_components(fan, data):
+    display = ComponentDisplay.from_estimator(fan, max_traits=4)
+    n_cells = 2 * fan.n_components_
+    assert display.image_.get_array().shape == (4, n_cells)
+    shares = [text.get_text().split("\n")[1] for text in display.ax_.get_xticklabels()]
+    assert shares == [f"{100 * p:.0f}%" for p in display.profiles.share]
+    names = [text.get_text() for text in display.ax_.get_yticklabels()]
+    assert set(names) <= {"length", "mass", "colour = red", "colour = green", "colour = blue"}
+    fm = ComponentDisplay.from_estimator(FMClassifier(3, random_state=0).fit(*data))
+    assert fm.image_.get_array().shape == (5, 3)
+    assert ComponentDisplay.from_estimator(NBClassifier().fit(*data)).image_.get_array().shape == (5, 2)
+
+
+def test_without_matplotlib():
+    program = (
+        "import sys; sys.modules['matplotlib'] = None\n"
+        "from fanbayes.plotting import SelectionDisplay\n"
+        "try:\n"
+        "    SelectionDisplay([1], {'ICL': [0.0]}, 1).plot()\n"
+        "except ImportError as error:\n"
+        "    print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "plots need matplotlib: pip install 'fanbayes[plot]'\n"
