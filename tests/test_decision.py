@@ -204,6 +204,12 @@ def test_estimate_says_that_it_did_not_converge():
         assert estimate_prior(p, old, max_iter=1).n_iter == 2
 
 
+def test_estimate_leaps():
+    """Classes that overlap: plain EM takes some 800 steps."""
+    p, old, _ = shifted_problem(np.random.default_rng(2), 2000, [0.9, 0.1], 0.3)
+    assert estimate_prior(p, old).n_iter < 30
+
+
 def test_estimate_of_one_row_is_a_corner():
     np.testing.assert_allclose(estimate_prior([[0.8, 0.2]], [0.5, 0.5]).prior, [1, 0], atol=1e-6)
 

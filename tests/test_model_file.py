@@ -1,5 +1,6 @@
 """Model files: what comes back, what is refused, and what a crash leaves behind."""
 
+import hashlib
 import json
 import os
 import subprocess
@@ -169,6 +170,34 @@ def test_a_file_of_today_still_loads():
     assert clf.starts_["status"].tolist() == expected["status"]
 
 
+def test_the_file_is_as_described():
+    """Probabilities computed from docs/model-file.md alone, with a JSON reader and a safetensors reader."""
+    raw = (DATA / "model-v1.fan").read_bytes()
+    header = json.loads(json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])["__metadata__"]["fanbayes"])
+    arrays = safetensors.numpy.load(raw)
+    expected = json.loads((DATA / "model-v1.json").read_text())
+    class_of = np.repeat([0, 1, 2], header["structure"]["n_components"])
+    for r, proba in enumerate(expected["proba"]):
+        log_p = arrays["log_factor.class"][class_of] + arrays["log_factor.component | class"]
+        first, number = 0, 0
+        for column in header["schema"]["columns"]:
+            value = expected["rows"][column["name"]][r]
+            if column["kind"] == "discrete":
+                if value is not None:
+                    log_p = log_p + arrays["log_table"][first + column["levels"].index(value)]
+                first += len(column["levels"])
+            elif column["scale"] > 0:
+                if value is not None:
+                    z = (value * 2.0 ** -column["exponent"] - column["centre"]) / column["scale"]
+                    mean, sigma2 = arrays["mean"][number], arrays["sigma2"][number]
+                    log_p = log_p - 0.5 * (np.log(2 * np.pi * sigma2) + (z - mean) ** 2 / sigma2)
+                number += 1
+        joint = np.bincount(class_of, np.exp(log_p))
+        np.testing.assert_allclose(joint / joint.sum(), proba, rtol=1e-12)
+    digest = header["sha256"].encode()
+    assert hashlib.sha256(raw.replace(digest, b"0" * 64, 1)).hexdigest().encode() == digest
+
+
 def test_loads_without_the_frame_library(tmp_path):
     program = (
         "import sys; sys.modules['pandas'] = None\n"
@@ -211,6 +240,8 @@ def test_save_refuses_what_it_cannot_keep(tmp_path):
     with pytest.raises(ModelFileError, match="no form for Timestamp"):
         save(NBClassifier().fit(days, y), tmp_path / "m")
     assert list(tmp_path.iterdir()) == []
+    with pytest.raises(FileNotFoundError, match=r"no such folder: '.*/none'"):
+        save(NBClassifier().fit(X, y), tmp_path / "none" / "m")
 
 
 # ---------------------------------------------------------------- crashes
@@ -365,13 +396,16 @@ def test_any_altered_byte_is_noticed(sample):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"format": 2, "library": "9.9"}, "it has format 2, of fanbayes 9.9, and this version reads 1: upgrade"),
-        ({"format": 0}, "format 0, which does not exist"),
+        ({"format": 2, "library": "9.9"}, "it has format 2, of fanbayes '9.9', and this version reads 1: upgrade"),
+        ({"format": 0}, "a format that does not exist"),
+        ({"format": 10**50}, "a format that does not exist"),
+        ({"classifier": "a\nb" * 1000}, "classifier, 'a\\nb"),
         ({"format": True}, "no 'format'"),
-        ({"classifier": "os.system"}, "classifier, os.system, is unknown"),
+        ({"classifier": "os.system"}, "classifier, 'os.system', is unknown"),
         ({"classifier": "NBClassifier", "settings": {}}, "structure is inconsistent"),
         ({"settings": {"alpha": "much"}}, "alpha='much' must be a number"),
-        ({"settings": {"evil": 1}}, "setting evil is unknown"),
+        ({"settings": {"evil": 1}}, "setting 'evil' is unknown"),
+        ({"settings": {"criterion": "x\n" * 1000}}, "criterion='x"),
         ({"settings": {"random_state": [[1]]}}, "random_state is no setting"),
         ({"structure": {"factors": ["class", "component | class"], "n_components": [1, 2]}}, "inconsistent"),
         ({"structure": {"factors": ["class", "component | class"], "n_components": [2, 2, 0]}}, "inconsistent"),

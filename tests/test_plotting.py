@@ -14,7 +14,7 @@ from fanbayes.evaluation.metrics import expected_calibration_error
 from fanbayes.plotting import ComponentDisplay, ReliabilityDisplay, SelectionDisplay, TraceDisplay
 
 matplotlib.use("Agg")
-from matplotlib import pyplot as plt  # noqa: E402
+from matplotlib import pyplot as plt
 
 
 @pytest.fixture(autouse=True)

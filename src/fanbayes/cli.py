@@ -11,48 +11,66 @@ from typing import Annotated
 
 import typer
 
+from fanbayes.commands.evaluate import evaluate
+from fanbayes.commands.explain import explain
+from fanbayes.commands.fit import fit
+from fanbayes.commands.predict import predict
+from fanbayes.commands.show import show
 from fanbayes.study.commands import study
 
 app = typer.Typer(
     name="fanbayes",
     help="Finite-mixture-augmented naive Bayes: calibrated probabilities from mixed, incomplete tables.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
+for command in (fit, predict, evaluate, explain, show):
+    app.command()(command)
 app.add_typer(study, name="study")
 
 
 def _version(wanted: bool) -> None:
     if wanted:
         from fanbayes import __version__
+        from fanbayes._native import backend
 
-        typer.echo(f"fanbayes {__version__}")
+        typer.echo(f"fanbayes {__version__}, native backend {backend()}")
         raise typer.Exit
 
 
 @app.callback()
 def options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Show the version and the native backend."),
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show where an error came from.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show where an error came from; may stand anywhere.")] = False,
 ) -> None:
     """Say what all commands have in common."""
 
 
 def main() -> None:
     """Run the command line."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="replace")  # type: ignore[union-attr]
+    arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     try:
-        app()
-    except KeyboardInterrupt:
-        print("fanbayes: stopped.", file=sys.stderr)
-        sys.exit(130)
+        code = app(arguments, prog_name="fanbayes", standalone_mode=False)
+    except (KeyboardInterrupt, typer.Abort):
+        code = 130
     except Exception as error:
         if "--debug" in sys.argv:
             raise
-        print(f"fanbayes: {' '.join(str(error).split()) or type(error).__name__}", file=sys.stderr)
-        sys.exit(1)
+        code = getattr(error, "exit_code", 1)
+        _print_error(error)
+    if code == 130:
+        print("fanbayes: stopped.", file=sys.stderr)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _print_error(error: Exception) -> None:
+    message = error.format_message() if hasattr(error, "format_message") else str(error)
+    print(f"fanbayes: {' '.join(message.split()) or type(error).__name__}", file=sys.stderr)
 
 
 if __name__ == "__main__":

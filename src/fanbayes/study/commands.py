@@ -106,7 +106,7 @@ def _run(plan: Plan, suite: Suite, out: Path, jobs: int | None) -> None:
     from rich.console import Console
 
     from fanbayes.study.records import OtherStudy
-    from fanbayes.study.run import Progress, run_study
+    from fanbayes.study.run import run_study
 
     console = Console(stderr=True)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

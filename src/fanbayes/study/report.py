@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -238,7 +238,9 @@ def _split_claims(cases: Sequence[Case]) -> list[Claim]:
     if many is not None and two is not None:
         shares = [c.all.wins / max(c.all.wins + c.all.losses, 1) for c in (many, two)]
         ours = f"{_counts(many.all)} against {_counts(two.all)}"
-        claims.append(Claim("FAN does better on many-valued classes than on binary ones", "yes", ours, shares[0] > shares[1]))
+        claims.append(
+            Claim("FAN does better on many-valued classes than on binary ones", "yes", ours, shares[0] > shares[1])
+        )
     return claims
 
 
@@ -247,7 +249,9 @@ def _failures(records: Sequence[Record]) -> list[tuple[str, str]]:
     found = {}
     for record in records:
         if "error" in record:
-            parts = (str(record[k]) for k in ("dataset", "version", "fold", "size", "pair", "model", "preset") if k in record)
+            parts = (
+                str(record[k]) for k in ("dataset", "version", "fold", "size", "pair", "model", "preset") if k in record
+            )
             found[" · ".join(parts)] = record["error"]
     return list(found.items())
 
@@ -384,22 +388,20 @@ def _simulated(head: dict[str, Any], records: list[Record]) -> SimulatedStudy:
         claims=_simulated_claims(parts[0]),
         gold=[(name, r, _kind(cards[name]), cards[name]["n_classes"]) for name, r in sorted(truth.items())],
         parts=[part for part in parts if part.rows],
-        by_size=[
-            (n, analysis.simulated_table([r for r in hidden if r["size"] == n], "paper")) for n in head["sizes"]
-        ],
+        by_size=[(n, analysis.simulated_table([r for r in hidden if r["size"] == n], "paper")) for n in head["sizes"]],
         histograms=_histograms(hidden),
         failures=_failures(records),
     )
 
 
 def _kind(card: Mapping[str, Any]) -> str:
-    return "mixed" if card["n_discrete"] and card["n_continuous"] else "discrete" if card["n_discrete"] else "continuous"
+    return (
+        "mixed" if card["n_discrete"] and card["n_continuous"] else "discrete" if card["n_discrete"] else "continuous"
+    )
 
 
 def _part(title: str, records: Sequence[Record], preset: str) -> SimulatedPart:
-    return SimulatedPart(
-        title, analysis.simulated_table(records, preset), analysis.correlation_table(records, preset)
-    )
+    return SimulatedPart(title, analysis.simulated_table(records, preset), analysis.correlation_table(records, preset))
 
 
 def _histograms(records: Sequence[Record]) -> list[tuple[str, list[tuple[int, float]]]]:
@@ -409,7 +411,7 @@ def _histograms(records: Sequence[Record]) -> list[tuple[str, list[tuple[int, fl
         return []
     gaps = [r["n_components"] - r["true_components"] for r in sound]
     span = range(min(gaps), max(gaps) + 1)
-    found = []
+    found: list[tuple[str, list[tuple[int, float]]]] = []
     for criterion in CRITERIA:
         own = [gap for gap, r in zip(gaps, sound) if r["criterion"] == criterion]
         found.append((criterion, [(gap, own.count(gap) / max(len(own), 1)) for gap in span]))
@@ -421,16 +423,17 @@ def _simulated_claims(part: SimulatedPart) -> list[Claim]:
     if len(rows) < len(CRITERIA):
         return []
     claims = []
-    for text, good in (
-        ("accuracy", lambda r: r.accuracy),
-        ("ROC area", lambda r: r.roc_area),
-        ("CE", lambda r: -r.conditional_entropy),
-        ("structure, |r_h − true|", lambda r: -r.distance),
-    ):
-        order = sorted(rows, key=lambda name: -good(rows[name]))
-        paper = "ICL, CS, BIC, AIC" if text == "ROC area" else "ICL, BIC, CS, AIC"
-        ours = ", ".join(name.upper() for name in order)
-        claims.append(Claim(f"Simulated data, best to worst by {text}", paper, ours, order[0] == "icl"))
+    good: dict[str, Callable[[analysis.Simulated], float]] = {
+        "accuracy": lambda row: row.accuracy,
+        "ROC area": lambda row: row.roc_area,
+        "CE": lambda row: -row.conditional_entropy,
+        "structure, |r_h − true|": lambda row: -row.distance,
+    }
+    for name, measure in good.items():
+        order = sorted(rows.values(), key=measure, reverse=True)
+        paper = "ICL, CS, BIC, AIC" if name == "ROC area" else "ICL, BIC, CS, AIC"
+        ours = ", ".join(row.criterion.upper() for row in order)
+        claims.append(Claim(f"Simulated data, best to worst by {name}", paper, ours, order[0].criterion == "icl"))
     if part.correlations:
         rho = [row.pooled for row in part.correlations]
         ours = f"{_number(min(rho), 2)} to {_number(max(rho), 2)}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import time
 import warnings
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -99,7 +100,12 @@ def run_study(
     settings = {"study": plan.study, "fanbayes": __version__, "suite": Path(suite.name).name, **plan.settings}
     with StudyFolder(out, settings, cards, broken) as folder:
         costs = {task: plan.cost(task, card) for card in cards for task in plan.tasks(card)}
-        left = sorted((task for task in costs if not folder.is_done(task)), key=lambda task: -costs[task])
+        by_dataset: defaultdict[str, float] = defaultdict(float)
+        for task, cost in costs.items():
+            by_dataset[task.dataset] += cost
+        # Large datasets first and their longest tasks first, so that no process is left with a long one.
+        left = [task for task in costs if not folder.is_done(task)]
+        left.sort(key=lambda task: (-by_dataset[task.dataset], task.dataset, -costs[task]))
         total, done = sum(costs[task] for task in left), 0.0
         report(Progress(done, total))
         failures = {}

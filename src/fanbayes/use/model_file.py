@@ -6,6 +6,7 @@ and text, checked before it is used. A file cannot make `load` take more memory 
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import math
@@ -133,6 +134,8 @@ def _write(data: bytes, path: Path) -> None:
     """Write beside the file, then take its place."""
     target = os.path.realpath(path)
     folder, name = os.path.split(target)
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(errno.ENOENT, "there is no such folder", folder)
     temporary = os.path.join(folder, f".{name}.{secrets.token_hex(6)}.tmp")
     try:
         with open(temporary, "xb") as file:
@@ -188,12 +191,10 @@ def _unpack(outer: dict[str, Any], data: bytes) -> tuple[dict[str, Any], Arrays]
         _refuse("it is no fanbayes model file")
     header = _parse(text)
     version = _entry(header, "format", int)
+    _require(0 < version < 1000, "it has a format that does not exist")
     if version > FORMAT:
-        library = _entry(header, "library", str)
-        _refuse(
-            f"it has format {version}, of fanbayes {library:.20}, and this version reads {FORMAT}: upgrade fanbayes"
-        )
-    _require(version == FORMAT, f"it has format {version}, which does not exist")
+        library = _entry(header, "library", str)[:20]
+        _refuse(f"it has format {version}, of fanbayes {library!r}, and this version reads {FORMAT}: upgrade fanbayes")
     digest = _entry(header, "sha256", str).encode("ascii", "replace")
     _require(len(digest) == len(_NO_DIGEST), "it has no digest")
     unsealed = data.replace(digest, _NO_DIGEST.encode(), 1)
@@ -208,9 +209,7 @@ def _parse(text: str | bytes) -> dict[str, Any]:
     """A JSON object."""
     try:
         values = json.loads(text, object_hook=_not_finite, parse_constant=_refuse)
-    except ModelFileError:
-        _refuse("its header is not valid JSON")
-    except (ValueError, RecursionError):  # of JSON, of UTF-8, of numbers
+    except (ValueError, RecursionError):  # also of UTF-8, and of `_refuse`
         _refuse("its header is not valid JSON")
     if not isinstance(values, dict):
         _refuse("its header is not a JSON object")
@@ -305,7 +304,7 @@ def _not_finite(values: dict[str, Any]) -> Any:
 def _restore(header: dict[str, Any], arrays: Arrays) -> NetworkClassifier:
     """Fitted classifier of a header and arrays, all of them checked."""
     name = _entry(header, "classifier", str)
-    _require(name in _CLASSIFIERS, f"its classifier, {name:.40}, is unknown")
+    _require(name in _CLASSIFIERS, f"its classifier, {name[:40]!r}, is unknown")
     clf = _with_settings(_CLASSIFIERS[name], _entry(header, "settings", dict))
     schema = _schema(_entry(header, "schema", dict))
     classes = _classes(_entry(header, "classes", dict))
@@ -353,14 +352,14 @@ def _entry(values: Any, key: str, kind: type) -> Any:
 def _with_settings(kind: type[NetworkClassifier], settings: dict[str, Any]) -> NetworkClassifier:
     known = kind().get_params()
     for name, value in settings.items():
-        _require(name in known, f"its setting {name:.40} is unknown")
+        _require(name in known, f"its setting {name[:40]!r} is unknown")
         scalars = value if isinstance(value, list) else [value]
         _require(all(s is None or type(s) in (str, bool, int, float) for s in scalars), f"its {name} is no setting")
     clf = kind(**settings)
     try:
         clf._check_parameters()
     except (ValueError, TypeError) as error:
-        _refuse(f"{error}")
+        _refuse(f"{error}"[:150])
     return clf
 
 

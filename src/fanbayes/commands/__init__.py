@@ -1,0 +1,1 @@
+"""The commands `fit`, `predict`, `evaluate`, `explain` and `show`: thin callers, one file each."""

@@ -1,0 +1,245 @@
+"""The command `fanbayes fit`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fanbayes.commands import options
+from fanbayes.commands.options import Criterion, Model
+from fanbayes.commands.output import (
+    WrongUse,
+    note,
+    plain_lines,
+    print_json,
+    print_table,
+    require_target,
+    rich_table,
+    screen,
+    shortened,
+    warnings_as_notes,
+)
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from fanbayes.estimators.base import NetworkClassifier
+    from fanbayes.learning.selection import Fit
+    from fanbayes.study.tables import Dataset
+
+MOST_COLUMNS = 60
+_SCORES = ("icl", "bic", "cs", "aic")
+_WIDTHS = (10, 14, 14, 14, 14, 6, 8)
+
+
+def fit(
+    data: options.Data,
+    target: options.Target,
+    out: Annotated[Path, typer.Option("--out", "-o", help="File of the model to write.", metavar="MODEL")],
+    model: Annotated[Model, typer.Option("--model", help="Model to learn.")] = Model.FAN,
+    criterion: options.CriterionOption = Criterion.ICL,
+    discrete: options.Discrete = None,
+    continuous: options.Continuous = None,
+    ignore: options.Ignore = None,
+    discretize: options.Discretize = False,
+    components: Annotated[
+        int | None, typer.Option("--components", min=1, help="Number of components, instead of choosing it.")
+    ] = None,
+    seed: options.Seed = 0,
+    jobs: options.Jobs = None,
+    missing: options.Missing = None,
+    separator: options.Separator = None,
+    encoding: options.Encoding = None,
+    json: options.Json = False,
+) -> None:
+    """Learn a model from a table of labelled rows.
+
+    Rows without a label are learnt from as well. A column is continuous if each of its values is a number, else
+    discrete.
+    """
+    if model is Model.NB and components not in (None, 1):
+        raise WrongUse("naive Bayes has no components: leave out --components, or choose --model fan.")
+    require_target(out)
+    from fanbayes.commands.models import classifier
+    from fanbayes.commands.rows import read_labelled
+    from fanbayes.use.model_file import save
+
+    dataset = read_labelled(
+        data,
+        target,
+        discrete=options.names(discrete),
+        continuous=options.names(continuous),
+        ignore=options.names(ignore),
+        missing=options.names(missing),
+        separator=separator,
+        encoding=encoding,
+    )
+    console = screen()
+    columns = describe_columns(dataset)
+    if not json:
+        _print_columns(console, dataset, columns)
+    clf = classifier(model, criterion, discretize=discretize, components=components, seed=seed, jobs=jobs)
+    with warnings_as_notes(), _candidates(console, criterion.value, silent=json or model is Model.NB) as report:
+        learn(clf, dataset.X, dataset.y, report)
+    save(clf, out)
+    if json:
+        print_json(_summary(clf, dataset, columns, model, out))
+    else:
+        _print_choice(console, clf, model, criterion, out)
+
+
+def learn(clf: NetworkClassifier, X: Any, y: Any, report: Callable[[Fit], None]) -> None:
+    """Fit a classifier, and tell of each candidate as soon as it is known."""
+    from joblib import effective_n_jobs
+
+    from fanbayes.learning.expectation import workers
+    from fanbayes.learning.selection import select
+
+    classes, schema, table = clf._read(X, y, None)
+    search = clf._search(len(classes), table.n_rows)
+    with workers(effective_n_jobs(clf.n_jobs)) as crew:
+        selection = select(clf._problem(table, crew), search, len(classes), report)
+    best = selection.best(search.criteria[0])
+    clf._set_learnt(classes, schema, selection, best)
+    clf._warn_of(selection.fits[best], search)
+
+
+# ---------------------------------------------------------------- columns
+
+
+def describe_columns(dataset: Dataset) -> list[dict[str, Any]]:
+    """What each column was taken for and why, what it holds, and what may be wrong with that."""
+    import narwhals as nw
+
+    frame = nw.from_native(dataset.X, eager_only=True)
+    return [_describe_column(frame[name], dataset.kinds[name], dataset.reasons[name]) for name in frame.columns]
+
+
+def _describe_column(series: Any, kind: str, reason: str) -> dict[str, Any]:
+    values = series.to_list()
+    known = [value for value in values if value is not None and value == value]
+    n_missing, distinct = len(values) - len(known), set(known)
+    about: dict[str, Any] = {"column": series.name, "kind": kind, "reason": reason, "missing": n_missing}
+    about["distinct"] = len(distinct)
+    if kind == "continuous":
+        about["holds"] = f"{min(known):g} to {max(known):g}" if known else "nothing"
+        if 2 < len(distinct) <= 10 < len(known) / 2 and all(value.is_integer() for value in distinct):
+            about["hint"] = f"has {len(distinct)} different whole numbers; if they are codes, use --discrete"
+    else:
+        about["holds"] = shortened([str(level) for level in sorted(distinct)], 4) or "nothing"
+        if len(distinct) == len(known) > 20:
+            about["hint"] = "differs in every row; if it is an identifier, use --ignore"
+    return about
+
+
+def _print_columns(console: Console, dataset: Dataset, columns: list[dict[str, Any]]) -> None:
+    n_unlabelled = sum(label is None for label in dataset.y)
+    classes = [f"{label} {sum(dataset.y == label)}" for label in dataset.classes]
+    console.print(f"{dataset.name}: {len(dataset.y)} rows, {len(columns)} features.")
+    console.print(f"Classes in {dataset.target!r}: {shortened(classes, 12)}.")
+    if n_unlabelled:
+        console.print(f"{n_unlabelled} rows have no label; they are learnt from as well.")
+    console.print()
+    rows = [
+        [about["column"], about["kind"], about["reason"], about["holds"], str(about["missing"] or "")]
+        for about in columns[:MOST_COLUMNS]
+    ]
+    print_table(console, ["column", "taken for", "because", "holds", "missing"], rows, left=(0, 1, 2, 3))
+    if len(columns) > MOST_COLUMNS:
+        console.print(f"and {len(columns) - MOST_COLUMNS} more columns (--json lists all).\n")
+    for about in columns:
+        if "hint" in about:
+            note(f"column {about['column']!r} {about['hint']} {about['column']}.")
+
+
+# ---------------------------------------------------------------- candidates
+
+
+@contextmanager
+def _candidates(console: Console, criterion: str, *, silent: bool) -> Iterator[Callable[[Fit], None]]:
+    """Show candidates as they come: a table that grows in a terminal, lines elsewhere."""
+    scores = [criterion, *(score for score in _SCORES if score != criterion)]
+    headers = ["components", *(score.upper() for score in scores), "passes", "seconds"]
+    fits: list[Fit] = []
+
+    def row(found: Fit) -> list[str]:
+        numbers = [f"{getattr(found.scores, score):.2f}" for score in scores]
+        return [str(found.n_components), *numbers, str(found.n_iter), f"{found.seconds:.2f}"]
+
+    if silent:
+        yield lambda found: None
+    elif not console.is_terminal:
+
+        def line(found: Fit) -> None:
+            padded = [text.rjust(width) for text, width in zip(row(found), _WIDTHS)]
+            console.print("  ".join(padded))
+
+        console.print("  ".join(text.rjust(width) for text, width in zip(headers, _WIDTHS)))
+        yield line
+        console.print()
+    else:
+        from rich.console import Group, RenderableType
+        from rich.live import Live
+        from rich.spinner import Spinner
+
+        def picture(busy: bool) -> RenderableType:
+            best = max(range(len(fits)), key=lambda k: getattr(fits[k].scores, criterion), default=None)
+            table = rich_table(headers, [row(found) for found in fits], left=())
+            if best is not None:
+                table.rows[best].style = "bold green"
+            n = fits[-1].n_components + 1 if fits else 1
+            return Group(table, Spinner("dots", f"{n} components")) if busy else table
+
+        with Live(picture(True), console=console, refresh_per_second=8) as live:
+
+            def grow(found: Fit) -> None:
+                fits.append(found)
+                live.update(picture(True))
+
+            yield grow
+            live.update(picture(False))
+
+
+def _print_choice(console: Console, clf: NetworkClassifier, model: Model, criterion: Criterion, out: Path) -> None:
+    from fanbayes.data.frames import from_user_table
+
+    binned = [column for column in clf.schema_.columns if column.kind == "binned"]
+    if binned:
+        counts = [f"{column.name} {column.n_levels}" for column in binned]
+        console.print(f"Intervals of the continuous columns: {shortened(counts, 20)}.")
+    n = clf.n_components_
+    size = f"{n} component{'s' if n > 1 else ''}"
+    tried = len(from_user_table(clf.selection_)["n_components"])
+    if model is Model.NB:
+        console.print("Naive Bayes: nothing to choose.")
+    elif tried == 1:
+        console.print(f"{model.title} with {size}, as asked for.")
+    else:
+        also = " This is naive Bayes." if n == 1 and model is not Model.FM else ""
+        console.print(f"Chosen by {criterion.value.upper()}: {size}, of {tried} numbers tried.{also}")
+    console.print(f"Model: {out}. To look at it: fanbayes show {out}")
+
+
+def _summary(
+    clf: NetworkClassifier, dataset: Dataset, columns: list[dict[str, Any]], model: Model, out: Path
+) -> dict[str, Any]:
+    from fanbayes.data.frames import from_user_table
+
+    candidates = from_user_table(clf.selection_)
+    return {
+        "data": dataset.name,
+        "rows": len(dataset.y),
+        "unlabelled": sum(label is None for label in dataset.y),
+        "target": dataset.target,
+        "classes": dataset.classes,
+        "columns": columns,
+        "model": model.value,
+        "candidates": [dict(zip(candidates, values)) for values in zip(*candidates.values())],
+        "components": clf.n_components_,
+        "converged": clf.converged_,
+        "out": str(out),
+    }

@@ -1,0 +1,76 @@
+"""Options that several commands share; nothing heavy is imported here, so that ``--help`` is quick."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class Model(StrEnum):
+    """Models by name."""
+
+    FAN = "fan"
+    FM = "fm"
+    NB = "nb"
+    FAN_PER_CLASS = "fan-per-class"
+
+    @property
+    def title(self) -> str:  # type: ignore[override]
+        """As tables call it."""
+        return {"fan-per-class": "FAN per class"}.get(self.value, self.value.upper())
+
+
+class Criterion(StrEnum):
+    """Scores by which the number of components is chosen."""
+
+    ICL = "icl"
+    BIC = "bic"
+    AIC = "aic"
+    CS = "cs"
+
+
+_FORMATS = "CSV, ARFF (each also .gz, .xz, .bz2) or Parquet"
+_EXISTING = {"exists": True, "dir_okay": False, "show_default": False}
+
+Data = Annotated[Path, typer.Argument(help=f"Table of labelled rows: {_FORMATS}.", metavar="DATA", **_EXISTING)]
+Rows = Annotated[Path, typer.Argument(help=f"Table of rows: {_FORMATS}.", metavar="ROWS", **_EXISTING)]
+ModelFile = Annotated[Path, typer.Argument(help="Model that `fanbayes fit` wrote.", metavar="MODEL", **_EXISTING)]
+Target = Annotated[str, typer.Option("--target", "-t", help="Column of the classes.", metavar="COLUMN")]
+CriterionOption = Annotated[
+    Criterion, typer.Option("--criterion", help="Score that chooses the number of components; larger is better.")
+]
+Discrete = Annotated[
+    list[str] | None,
+    typer.Option("--discrete", metavar="A,B", help="Columns that hold codes although they look like numbers."),
+]
+Continuous = Annotated[list[str] | None, typer.Option("--continuous", metavar="A,B", help="Columns that hold numbers.")]
+Ignore = Annotated[list[str] | None, typer.Option("--ignore", metavar="A,B", help="Columns to leave out.")]
+Missing = Annotated[
+    list[str] | None,
+    typer.Option("--missing", metavar="A,B", help="Further texts for a missing value, beside an empty field and '?'."),
+]
+Separator = Annotated[
+    str | None, typer.Option("--separator", metavar="CHAR", help="Of a CSV file; found out if not given.")
+]
+Encoding = Annotated[
+    str | None, typer.Option("--encoding", metavar="NAME", help="Of a text file; UTF-8 if not given.")
+]
+Discretize = Annotated[
+    bool, typer.Option("--discretize", help="Cut continuous columns into intervals (Fayyad & Irani 1993).")
+]
+Seed = Annotated[int, typer.Option("--seed", min=0, max=2**32 - 1, help="Of everything random.")]
+Jobs = Annotated[
+    int | None, typer.Option("--jobs", "-j", min=1, help="Threads; one for each core if not given. No result changes.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
+
+
+def names(values: Iterable[str] | None) -> list[str]:
+    """Names separated by commas; one that has a comma itself stands in double quotes."""
+    rows = csv.reader(values or (), skipinitialspace=True)
+    return list(dict.fromkeys(name for row in rows for name in row))

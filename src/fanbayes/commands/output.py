@@ -1,0 +1,140 @@
+"""What commands print and write: plain text unless a person is looking, and files that are whole or absent."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import secrets
+import shutil
+import sys
+import warnings
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+
+class WrongUse(Exception):
+    """Something that the user has to say otherwise."""
+
+    exit_code = 2
+
+
+# ---------------------------------------------------------------- on the screen
+
+
+def screen() -> Console:
+    """Console for results; texts are printed as they are."""
+    from rich.console import Console
+
+    return Console(highlight=False, markup=False, emoji=False, soft_wrap=not sys.stdout.isatty())
+
+
+def note(text: str) -> None:
+    """Say on stderr what a user should know."""
+    print(f"note: {text}", file=sys.stderr)
+
+
+@contextmanager
+def warnings_as_notes() -> Iterator[None]:
+    """Turn the library's warnings into notes, each once."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    for text in dict.fromkeys(str(warning.message) for warning in caught):
+        note(text)
+
+
+def print_json(value: Any) -> None:
+    """Print a value for machines."""
+    print(to_json(value))
+
+
+def to_json(value: Any) -> str:
+    """JSON in which a number that is not finite is null."""
+    return json.dumps(_plain(value), indent=2, allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def rich_table(headers: Sequence[str], rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> Table:
+    """Table for a terminal; columns are flush right but for those named."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for place, header in enumerate(headers):
+        table.add_column(Text(header), justify="left" if place in left else "right", overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    return table
+
+
+def plain_lines(headers: Sequence[str], rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> list[str]:
+    """Table as lines, its columns two spaces apart."""
+    lines = [headers, *rows]
+    widths = [max(map(len, column)) for column in zip(*lines)]
+    return ["  ".join(_aligned(line, widths, left)).rstrip() for line in lines]
+
+
+def _aligned(line: Sequence[str], widths: Sequence[int], left: Collection[int]) -> list[str]:
+    return [
+        text.ljust(width) if k in left else text.rjust(width) for k, (text, width) in enumerate(zip(line, widths))
+    ]
+
+
+def print_table(
+    console: Console, headers: Sequence[str], rows: Sequence[Sequence[str]], left: Collection[int] = (0,)
+) -> None:
+    """Print a table as the console deserves."""
+    if console.is_terminal:
+        console.print(rich_table(headers, rows, left))
+    else:
+        for line in plain_lines(headers, rows, left):
+            console.print(line)
+        console.print()
+
+
+def shortened(texts: Sequence[str], most: int) -> str:
+    """Join with commas, the tail counted only."""
+    rest = len(texts) - most
+    return ", ".join(texts[:most]) + (f" and {rest} more" if rest > 0 else "")
+
+
+# ---------------------------------------------------------------- in files
+
+
+def require_target(path: Path) -> None:
+    """Refuse, before any work is done, a file that could not be written in the end."""
+    if path.exists() and not path.is_file():
+        raise WrongUse(f"{path} is not a file: name one to write.")
+    if not path.resolve().parent.is_dir():
+        raise WrongUse(f"there is no folder {path.parent} to write {path.name} to.")
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Write beside the file, then take its place: it holds the old content or the new one."""
+    target = path.resolve()
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
+    try:
+        temporary.write_bytes(data)
+        if target.exists():
+            shutil.copymode(target, temporary)
+        os.replace(temporary, target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
