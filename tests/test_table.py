@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fanbayes.data.sources import array_sources, frame_sources
-from fanbayes.data.table import Layout, encode_table, learn_table
+from fanbayes.data.table import encode_table, layout_of, learn_table
 
 
 def learn(data, categories, weights=None, cut_points=None, names=None):
@@ -188,7 +188,7 @@ def test_codes_take_one_byte_up_to_255_levels_and_two_beyond():
 
 def test_layout():
     schema, table = learn(np.array([["x", "a"], ["y", "b"], ["x", "c"]]), [True, True])
-    layout = Layout.of(schema)
+    layout = layout_of(schema)
     np.testing.assert_array_equal(layout.first_level, [0, 3, 7])
     np.testing.assert_array_equal(layout.n_levels, [2, 3])
     np.testing.assert_array_equal(layout.missing_level, [2, 6])

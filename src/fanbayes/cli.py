@@ -23,6 +23,7 @@ app = typer.Typer(
     help="Finite-mixture-augmented naive Bayes: calibrated probabilities from mixed, incomplete tables.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
 )
 for command in (fit, predict, evaluate, explain, show):
     app.command()(command)
@@ -69,8 +70,10 @@ def main() -> None:
 
 
 def _print_error(error: Exception) -> None:
-    message = error.format_message() if hasattr(error, "format_message") else str(error)
-    print(f"fanbayes: {' '.join(message.split()) or type(error).__name__}", file=sys.stderr)
+    known = hasattr(error, "format_message")  # an error of typer; without a message it has shown the help
+    message = " ".join((error.format_message() if known else str(error) or type(error).__name__).split())
+    if message:
+        print(f"fanbayes: {message}{'' if message[-1] in '.?!' else '.'}", file=sys.stderr)
 
 
 if __name__ == "__main__":

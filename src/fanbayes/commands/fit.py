@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +16,6 @@ from fanbayes.commands.options import Criterion, Model
 from fanbayes.commands.output import (
     WrongUse,
     note,
-    plain_lines,
     print_json,
     print_table,
     require_target,
@@ -120,25 +121,29 @@ def describe_columns(dataset: Dataset) -> list[dict[str, Any]]:
 
 
 def _describe_column(series: Any, kind: str, reason: str) -> dict[str, Any]:
-    values = series.to_list()
-    known = [value for value in values if value is not None and value == value]
-    n_missing, distinct = len(values) - len(known), set(known)
-    about: dict[str, Any] = {"column": series.name, "kind": kind, "reason": reason, "missing": n_missing}
-    about["distinct"] = len(distinct)
+    import numpy as np
+
+    about: dict[str, Any] = {"column": series.name, "kind": kind, "reason": reason}
     if kind == "continuous":
-        about["holds"] = f"{min(known):g} to {max(known):g}" if known else "nothing"
-        if 2 < len(distinct) <= 10 < len(known) / 2 and all(value.is_integer() for value in distinct):
+        values = series.to_numpy()
+        known = values[~np.isnan(values)]
+        distinct = np.unique(known)
+        holds = f"{distinct[0]:g} to {distinct[-1]:g}" if len(distinct) else "nothing"
+        if 2 < len(distinct) <= min(10, len(known) // 3) and (distinct == np.round(distinct)).all():
             about["hint"] = f"has {len(distinct)} different whole numbers; if they are codes, use --discrete"
     else:
-        about["holds"] = shortened([str(level) for level in sorted(distinct)], 4) or "nothing"
+        known = series.drop_nulls()
+        distinct = np.sort(known.unique().to_list())
+        holds = shortened(distinct.tolist(), 4) or "nothing"
         if len(distinct) == len(known) > 20:
             about["hint"] = "differs in every row; if it is an identifier, use --ignore"
-    return about
+    return about | {"holds": holds, "distinct": len(distinct), "missing": len(series) - len(known)}
 
 
 def _print_columns(console: Console, dataset: Dataset, columns: list[dict[str, Any]]) -> None:
-    n_unlabelled = sum(label is None for label in dataset.y)
-    classes = [f"{label} {sum(dataset.y == label)}" for label in dataset.classes]
+    counts = Counter(dataset.y.tolist())
+    n_unlabelled = counts[None]
+    classes = [f"{label} {counts[label]}" for label in dataset.classes]
     console.print(f"{dataset.name}: {len(dataset.y)} rows, {len(columns)} features.")
     console.print(f"Classes in {dataset.target!r}: {shortened(classes, 12)}.")
     if n_unlabelled:
@@ -153,7 +158,7 @@ def _print_columns(console: Console, dataset: Dataset, columns: list[dict[str, A
         console.print(f"and {len(columns) - MOST_COLUMNS} more columns (--json lists all).\n")
     for about in columns:
         if "hint" in about:
-            note(f"column {about['column']!r} {about['hint']} {about['column']}.")
+            note(f"column {about['column']!r} {about['hint']} {shlex.quote(about['column'])}.")
 
 
 # ---------------------------------------------------------------- candidates
@@ -233,7 +238,7 @@ def _summary(
     return {
         "data": dataset.name,
         "rows": len(dataset.y),
-        "unlabelled": sum(label is None for label in dataset.y),
+        "unlabelled": dataset.y.tolist().count(None),
         "target": dataset.target,
         "classes": dataset.classes,
         "columns": columns,

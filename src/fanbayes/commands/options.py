@@ -57,9 +57,7 @@ Missing = Annotated[
 Separator = Annotated[
     str | None, typer.Option("--separator", metavar="CHAR", help="Of a CSV file; found out if not given.")
 ]
-Encoding = Annotated[
-    str | None, typer.Option("--encoding", metavar="NAME", help="Of a text file; UTF-8 if not given.")
-]
+Encoding = Annotated[str | None, typer.Option("--encoding", metavar="NAME", help="Of a text file; UTF-8 if not given.")]
 Discretize = Annotated[
     bool, typer.Option("--discretize", help="Cut continuous columns into intervals (Fayyad & Irani 1993).")
 ]

@@ -92,9 +92,7 @@ def plain_lines(headers: Sequence[str], rows: Sequence[Sequence[str]], left: Col
 
 
 def _aligned(line: Sequence[str], widths: Sequence[int], left: Collection[int]) -> list[str]:
-    return [
-        text.ljust(width) if k in left else text.rjust(width) for k, (text, width) in enumerate(zip(line, widths))
-    ]
+    return [text.ljust(width) if k in left else text.rjust(width) for k, (text, width) in enumerate(zip(line, widths))]
 
 
 def print_table(
@@ -107,6 +105,11 @@ def print_table(
         for line in plain_lines(headers, rows, left):
             console.print(line)
         console.print()
+
+
+def block(console: Console) -> str:
+    """What bars are made of."""
+    return "█" if "utf" in console.encoding.lower() else "#"
 
 
 def shortened(texts: Sequence[str], most: int) -> str:

@@ -63,7 +63,7 @@ def read_for(
     try:
         table = read_table(path, discrete=[*discrete, *extra], continuous=continuous, **options)
     except DatasetError as error:
-        _require_columns(path, [*discrete, *continuous], extra, options)
+        _require_columns(path, [column.name for column in columns], extra, options)
         raise error from None
     frame = nw.from_native(table.X, eager_only=True)
     ignored = [name for name in frame.columns if name not in discrete and name not in continuous and name not in keep]

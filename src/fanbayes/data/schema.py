@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -43,7 +44,7 @@ class Column:
     centre: float = math.nan
     scale: float = 0.0
 
-    @property
+    @cached_property
     def n_levels(self) -> int:
         """Number of values of a discrete or binned column, 0 for a continuous one."""
         return {"discrete": len(self.levels), "binned": len(self.cuts) + 1, "continuous": 0}[self.kind]
@@ -58,7 +59,12 @@ class Column:
         """log(dx' / dx) of a continuous column, negated: log density in the column's own unit = log p(x') - it."""
         return math.log(self.scale) + self.exponent * math.log(2.0)
 
-    @property
+    @cached_property
+    def has_strings(self) -> bool:
+        """Whether a level is a string."""
+        return any(isinstance(level, str) for level in self.levels)
+
+    @cached_property
     def lookup(self) -> tuple[int, NDArray[np.uint16]] | None:
         """First integer of a table from integers to codes, and the table, whose last entry means "missing".
 
@@ -149,13 +155,13 @@ class Schema:
                 return column
         raise KeyError(f"no column {name!r}; the columns are {', '.join(repr(c.name) for c in self.columns)}")
 
-    @property
+    @cached_property
     def discrete(self) -> list[int]:
         """Positions of the informative discrete and binned columns, by their number of levels."""
         some = [j for j, c in enumerate(self.columns) if c.kind != "continuous" and c.is_informative]
         return sorted(some, key=lambda j: self.columns[j].n_levels)
 
-    @property
+    @cached_property
     def continuous(self) -> list[int]:
         """Positions of the informative continuous columns."""
         return [j for j, c in enumerate(self.columns) if c.kind == "continuous" and c.is_informative]
@@ -182,9 +188,8 @@ def is_wide(column: Column) -> bool:
 
 def check_content(column: Column, source: Source) -> None:
     """Refuse a column whose content does not fit what it was in training."""
-    holds_strings = any(isinstance(level, str) for level in column.levels)
     if not source.symbolic:
-        if column.kind == "discrete" and holds_strings and source.content != "nothing":
+        if column.kind == "discrete" and column.has_strings and source.content != "nothing":
             raise ValueError(
                 f"column {column.name!r} held categories such as {column.levels[0]!r} in training and holds "
                 "numbers now; convert it to the same categories"
@@ -196,7 +201,7 @@ def check_content(column: Column, source: Source) -> None:
             f"column {column.name!r} held numbers in training and holds {source.dtype} values now; convert "
             "it to numbers"
         )
-    elif column.levels and not holds_strings and any(isinstance(value, str) for value in source.distinct()):
+    elif column.levels and not column.has_strings and any(isinstance(value, str) for value in source.distinct()):
         raise ValueError(
             f"column {column.name!r} held values such as {column.levels[0]!r} in training and holds strings now; "
             "convert it to the same categories"

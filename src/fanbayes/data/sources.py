@@ -18,6 +18,9 @@ Level = str | bool | int | float
 Content = Literal["numbers", "symbols", "nothing"]
 Mask = NDArray[np.bool_]
 
+# What the native core reads as it is.
+_NATIVE_TYPES = {np.dtype(name) for name in ("float64", "float32", "int64", "int32", "uint8")}
+
 _REMEDY = "turn it into numbers, strings or categories, or drop it"
 
 
@@ -100,7 +103,7 @@ class NumericColumn:
         values, kind = self.values, self.values.dtype.kind
         if kind == "b":
             return values.view(np.uint8)
-        if values.dtype.isnative and values.dtype.name in ("float64", "float32", "int64", "int32", "uint8"):
+        if values.dtype in _NATIVE_TYPES:
             whole_steps = values.flags.aligned and values.strides[0] % values.itemsize == 0
             return values if whole_steps else values.copy()
         return values.astype(np.int64 if kind in "iu" and values.dtype != np.uint64 else np.float64)
@@ -248,8 +251,13 @@ def array_sources(X: NDArray[Any], names: Sequence[str]) -> Iterator[Source]:
     X : ndarray of shape (n_rows, n_columns)
     names : names of the columns, for messages
     """
-    for j, name in enumerate(names):
-        yield array_source(X[:, j], name)
+    if X.dtype.kind in "biuf":
+        dtype = str(X.dtype)
+        for values, name in zip(X.T, names):
+            yield NumericColumn(name, values, dtype)
+        return
+    for values, name in zip(X.T, names):
+        yield array_source(values, name)
 
 
 def array_source(values: NDArray[Any], name: str) -> Source:

@@ -39,14 +39,6 @@ class Layout:
     n_narrow: int
     n_numbers: int
 
-    @classmethod
-    def of(cls, schema: Schema) -> Layout:
-        """Layout of a schema."""
-        columns = [schema[j] for j in schema.discrete]
-        sizes = [c.n_levels + 1 for c in columns]
-        first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        return cls(first, sum(not is_wide(c) for c in columns), len(schema.continuous))
-
     @property
     def n_discrete(self) -> int:
         """Number of discrete columns."""
@@ -66,6 +58,13 @@ class Layout:
     def missing_level(self) -> NDArray[np.int64]:
         """Position of each column's "missing" on the flat axis (n_discrete,)."""
         return self.first_level[1:] - 1
+
+
+def layout_of(schema: Schema) -> Layout:
+    """Layout of a schema's columns."""
+    columns = [schema[j] for j in schema.discrete]
+    first = np.concatenate([[0], np.cumsum([c.n_levels + 1 for c in columns])]).astype(np.int64)
+    return Layout(first, sum(not is_wide(c) for c in columns), len(schema.continuous))
 
 
 @dataclass(frozen=True)
@@ -205,7 +204,7 @@ def encode_table(schema: Schema, sources: Sequence[Source], n_rows: int, unknown
     """
     for column, source in zip(schema.columns, sources):
         check_content(column, source)
-    layout = Layout.of(schema)
+    layout = layout_of(schema)
     narrow = np.empty((n_rows, layout.n_narrow), dtype=np.uint8)
     wide = np.empty((n_rows, layout.n_discrete - layout.n_narrow), dtype=np.uint16)
     numbers = np.empty((n_rows, layout.n_numbers))

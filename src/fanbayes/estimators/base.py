@@ -93,7 +93,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         classes, schema, table = self._read(X, y, sample_weight)
         search = self._search(len(classes), table.n_rows)
         with (
-            workers(effective_n_jobs(self.n_jobs)) as crew,
+            workers(self._n_threads()) as crew,
             progress(bool(self.verbose), search.criteria[0], len(search.sizes)) as report,
         ):
             selection = select(self._problem(table, crew), search, len(classes), report)
@@ -124,6 +124,9 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"columns with fewer than two distinct values tell nothing and are left out: {names}", stacklevel=4
             )
         return classes, schema, table
+
+    def _n_threads(self) -> int:
+        return 1 if self.n_jobs is None else int(effective_n_jobs(self.n_jobs))
 
     def _problem(self, table: EncodedTable, crew: Workers) -> Problem:
         prior = Prior(float(self.alpha), self.variance, float(self.variance_floor))
@@ -281,7 +284,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return encode_table(self.schema_, list(rows.sources()), len(rows), self.handle_unknown == "error")
 
     def _run(self, table: EncodedTable, what: Literal["log_joint", "log_proba", "proba", "states"]) -> Floats:
-        with workers(effective_n_jobs(self.n_jobs)) as crew:
+        with workers(self._n_threads()) as crew:
             return posterior(table, self.network_, what, crew)
 
     def _log_units(self, table: EncodedTable) -> Floats:

@@ -6,7 +6,6 @@ from copy import copy
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from joblib import effective_n_jobs
 from sklearn.base import clone
 
 from fanbayes.estimators.base import NetworkClassifier
@@ -40,7 +39,7 @@ def fit_by_criteria(
     classes, schema, table = model._read(X, y, None)
     search = replace(model._search(len(classes), table.n_rows), criteria=criteria)
     chosen = {}
-    with workers(effective_n_jobs(model.n_jobs)) as crew:
+    with workers(model._n_threads()) as crew:
         problem = model._problem(table, crew)
         selection = select(problem, search, len(classes), lambda fit: None)
         choices = [(name, selection, selection.best(name)) for name in criteria]

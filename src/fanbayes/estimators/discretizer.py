@@ -85,11 +85,12 @@ class MDLPDiscretizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  #
         frame = rows.content
         columns: list[Any] = []
         for source, cuts in zip(rows.sources(), self.cut_points_):
-            codes = None if cuts is None else assign(_numbers(source), cuts)
+            if cuts is None:
+                columns.append(source.values if isinstance(frame, np.ndarray) else frame.get_column(source.name))  # type: ignore[attr-defined]
+                continue
+            codes = assign(_numbers(source), cuts)
             if isinstance(frame, np.ndarray):
-                columns.append(source.values if codes is None else np.where(codes < 0, np.nan, codes))  # type: ignore[attr-defined]
-            elif codes is None:
-                columns.append(frame.get_column(source.name))
+                columns.append(np.where(codes < 0, np.nan, codes))
             else:
                 columns.append(interval_series(source.name, codes, cuts, frame.implementation))
         return np.column_stack(columns) if isinstance(frame, np.ndarray) else frame.select(*columns).to_native()

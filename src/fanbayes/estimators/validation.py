@@ -90,6 +90,8 @@ def read_rows(estimator: Any, X: Any, *, reset: bool) -> Rows:
 
 def as_frame(X: Any) -> nw.DataFrame[Any] | None:
     """X as a data frame, or None if it is none."""
+    if isinstance(X, np.ndarray):
+        return None
     columns = None if hasattr(X, "collect") else getattr(X, "columns", None)  # a lazy frame has to look for them
     if columns is not None and not callable(columns):
         names = [str(c) for c in (X.column_names if hasattr(X, "column_names") else columns)]

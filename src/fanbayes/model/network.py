@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 from operator import add
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,7 +105,10 @@ class Network:
         terms = [theta[:, f.entry] for f, theta in zip(self.structure.factors, self.log_factors)]
         return np.ascontiguousarray(sum(terms[1:], start=terms[0]))
 
-    @property
+    def __getstate__(self) -> dict[str, Any]:
+        return {f.name: getattr(self, f.name) for f in fields(self)}  # without what is only cached
+
+    @cached_property
     def kernel_arguments(self) -> tuple[Floats, Floats, Floats]:
         """What the native core wants."""
         return (

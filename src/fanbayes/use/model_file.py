@@ -27,7 +27,7 @@ from sklearn.utils.validation import check_is_fitted
 import fanbayes
 from fanbayes.data.frames import from_user_table, to_user_table
 from fanbayes.data.schema import MAX_LEVELS, Column, Schema
-from fanbayes.data.table import Layout
+from fanbayes.data.table import Layout, layout_of
 from fanbayes.estimators.base import NetworkClassifier
 from fanbayes.estimators.classifiers import FANClassifier, FMClassifier, NBClassifier
 from fanbayes.model.families import categorical
@@ -430,7 +430,7 @@ def _structure(classifier: str, values: dict[str, Any], n_classes: int) -> Struc
 
 def _network(arrays: Arrays, structure: Structure, schema: Schema) -> Network:
     """Parameters of the shapes that structure and schema ask for, distributions that sum to one."""
-    layout, cells = Layout.of(schema), structure.n_cells
+    layout, cells = layout_of(schema), structure.n_cells
     rows = _rows_of_levels(schema, layout)
     log_factors = [_array(arrays, f"log_factor.{f.name}", (len(f.parent),)) for f in structure.factors]
     levels = _array(arrays, "log_table", (len(rows), cells))

@@ -1,0 +1,236 @@
+"""The command `fanbayes evaluate`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fanbayes.commands import options
+from fanbayes.commands.options import Criterion, Model
+from fanbayes.commands.output import (
+    WrongUse,
+    note,
+    print_json,
+    print_table,
+    require_target,
+    screen,
+    warnings_as_notes,
+    write_file,
+)
+
+if TYPE_CHECKING:
+    from fanbayes.commands.comparison import Difference, Estimate, Predictions
+    from fanbayes.study.tables import Dataset
+
+Table = tuple[list[str], list[list[str]], str]
+
+_HOW = (
+    "± is one standard error, over the rows predicted out of fold. CE: mean -log p of the true class, in nats; "
+    "Brier: summed over classes; ECE: {bins} bins. Higher is better for accuracy and ROC area, lower for the others."
+)
+_TESTS = (
+    "Accuracy: McNemar; CE and Brier: paired t over rows; ROC area: DeLong. Two-sided p-values after Holm, for all "
+    "pairs of a measure together; * below 0.05, ** below 0.01."
+)
+
+
+def evaluate(
+    data: options.Data,
+    target: options.Target,
+    model: Annotated[
+        list[Model] | None, typer.Option("--model", help="Model to compare beside NB, FM and FAN; repeatable.")
+    ] = None,
+    folds: Annotated[int, typer.Option("--folds", min=2, help="Parts of the stratified cross-validation.")] = 10,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", "-o", help="Folder of the figures; <name of DATA>-evaluation if not given.", metavar="DIR"
+        ),
+    ] = None,
+    html: Annotated[Path | None, typer.Option("--html", help="Page of all this to write.", metavar="FILE")] = None,
+    criterion: options.CriterionOption = Criterion.ICL,
+    discrete: options.Discrete = None,
+    continuous: options.Continuous = None,
+    ignore: options.Ignore = None,
+    discretize: options.Discretize = False,
+    seed: options.Seed = 0,
+    jobs: options.Jobs = None,
+    missing: options.Missing = None,
+    separator: options.Separator = None,
+    encoding: options.Encoding = None,
+    json: options.Json = False,
+) -> None:
+    """Compare NB, FM and FAN on a table by cross-validation.
+
+    Every row is predicted by models that have not seen it. The reliability diagram and the ROC curves are written
+    as SVG files.
+    """
+    if html is not None:
+        require_target(html)
+    if out is not None and out.exists() and not out.is_dir():
+        raise WrongUse(f"{out} is a file: --out names a folder.")
+    from fanbayes.commands.comparison import cross_validate, differences
+    from fanbayes.commands.models import classifier
+    from fanbayes.commands.rows import read_labelled
+
+    dataset = read_labelled(
+        data,
+        target,
+        discrete=options.names(discrete),
+        continuous=options.names(continuous),
+        ignore=options.names(ignore),
+        missing=options.names(missing),
+        separator=separator,
+        encoding=encoding,
+    )
+    n_labelled = sum(label is not None for label in dataset.y)
+    if n_labelled < folds:
+        raise WrongUse(f"--folds {folds}: {data} has {n_labelled} labelled rows only.")
+    wanted = dict.fromkeys([Model.NB, Model.FM, Model.FAN, *(model or ())])
+    classifiers = {
+        one.title: classifier(one, criterion, discretize=discretize, components=None, seed=seed, jobs=jobs)
+        for one in wanted
+    }
+    with warnings_as_notes(), _progress(len(classifiers) * folds) as report:
+        found = cross_validate(classifiers, dataset, folds, seed, report)
+    tested = differences(found)
+    figures = _draw(found)
+    folder = out or Path(f"{dataset.name}-evaluation")
+    files = _write_figures(figures, folder)
+    tables = {
+        "Measures": _measures(found),
+        "Differences": _differences(tested),
+    }
+    about = [
+        f"{len(dataset.y)} rows, {len(dataset.kinds)} features, classes {', '.join(dataset.classes)}.",
+        f"Stratified {folds}-fold cross-validation, components chosen by {criterion.value.upper()}, seed {seed}"
+        f"{', continuous columns discretised' if discretize else ''}.",
+    ]
+    if html is not None:
+        from fanbayes.commands.page import page
+
+        text = page(f"{dataset.name}: {', '.join(found)}", about, tables, {k: v.decode() for k, v in figures.items()})
+        write_file(html, text.encode())
+        files.append(str(html))
+    for name, predictions in found.items():
+        if predictions.n_clipped:
+            note(f"{name} gave the true class of {predictions.n_clipped} rows less than 1e-15, counted as that.")
+    if json:
+        print_json(_summary(dataset, found, tested, files))
+        return
+    console = screen()
+    for line in about:
+        console.print(line)
+    for heading, (headers, rows, remark) in tables.items():
+        console.print(f"\n{heading}", style="bold")
+        print_table(console, headers, rows, left=(0, 1) if heading == "Differences" else (0,))
+        console.print(remark)
+    console.print(f"\nFiles: {', '.join(files)}" if files else "")
+
+
+# ---------------------------------------------------------------- tables
+
+
+def _measures(found: Mapping[str, Predictions]) -> Table:
+    from fanbayes.commands.comparison import MEASURES, N_BINS
+
+    headers = ["", *MEASURES.values(), "components", "seconds"]
+    rows = []
+    for name, predictions in found.items():
+        texts = [_estimate(estimate) for estimate in predictions.estimates().values()]
+        sizes = sorted(set(predictions.components))
+        size = str(sizes[0]) if len(sizes) == 1 else f"{sizes[0]}-{sizes[-1]}"
+        rows.append([name, *texts, size, f"{predictions.seconds:.1f}"])
+    return headers, rows, _HOW.format(bins=N_BINS)
+
+
+def _estimate(estimate: Estimate | None) -> str:
+    return "-" if estimate is None else f"{estimate.value:.4f} ± {estimate.error:.4f}"
+
+
+def _differences(tested: list[Difference]) -> Table:
+    from fanbayes.commands.comparison import MEASURES
+
+    rows = [
+        [
+            MEASURES[d.measure],
+            f"{d.better} better than {d.worse}" if d.difference else f"{d.better} as good as {d.worse}",
+            f"{d.difference:.4f}",
+            _p_value(d.p_value),
+            "**" if d.p_value < 0.01 else "*" if d.p_value < 0.05 else "",
+        ]
+        for d in tested
+    ]
+    return ["measure", "", "by", "p", ""], rows, _TESTS
+
+
+def _p_value(p: float) -> str:
+    return "< 0.0001" if p < 1e-4 else f"{p:.4f}"
+
+
+def _summary(
+    dataset: Dataset, found: Mapping[str, Predictions], tested: list[Difference], files: list[str]
+) -> dict[str, Any]:
+    return {
+        "data": dataset.name,
+        "rows": len(dataset.y),
+        "classes": dataset.classes,
+        "models": {
+            name: {
+                **{key: e and asdict(e) for key, e in predictions.estimates().items()},
+                "components": predictions.components,
+                "clipped": predictions.n_clipped,
+                "seconds": predictions.seconds,
+            }
+            for name, predictions in found.items()
+        },
+        "differences": [asdict(difference) for difference in tested],
+        "files": files,
+    }
+
+
+# ---------------------------------------------------------------- figures and progress
+
+
+def _draw(found: Mapping[str, Predictions]) -> dict[str, bytes]:
+    from fanbayes.commands.figures import can_draw, reliability_figure, roc_figure
+
+    if not can_draw():
+        note("the figures need matplotlib: pip install 'fanbayes[plot]'.")
+        return {}
+    return {"Reliability": reliability_figure(found), "ROC curves": roc_figure(found)}
+
+
+def _write_figures(figures: Mapping[str, bytes], folder: Path) -> list[str]:
+    files = []
+    for heading, svg in figures.items():
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{heading.split()[0].lower()}.svg"
+        write_file(path, svg)
+        files.append(str(path))
+    return files
+
+
+@contextmanager
+def _progress(n_steps: int) -> Iterator[Callable[[str, int], None]]:
+    """A bar on stderr, if that is a terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description:<24}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:
+        task = bar.add_task("", total=n_steps)
+        begun = 0
+
+        def report(name: str, fold: int) -> None:
+            nonlocal begun
+            bar.update(task, completed=begun, description=f"{name}, fold {fold + 1}")
+            begun += 1
+
+        yield report

@@ -1,0 +1,188 @@
+"""The command `fanbayes explain`."""
+
+from __future__ import annotations
+
+import math
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fanbayes.commands import options
+from fanbayes.commands.output import WrongUse, block, note, print_json, screen, warnings_as_notes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from rich.console import Console
+
+    from fanbayes.model.attribution import Explanation
+
+MOST_ROWS = 5
+MOST_MISSING = 5
+_BAR = 24  # characters to either side
+
+
+def explain(
+    model: options.ModelFile,
+    rows: options.Rows,
+    label: Annotated[
+        str | None, typer.Option("--class", metavar="CLASS", help="Class to explain; the most probable if not given.")
+    ] = None,
+    against: Annotated[
+        str | None, typer.Option("--against", metavar="CLASS", help="Class to compare it with; the next if not given.")
+    ] = None,
+    row: Annotated[
+        list[int] | None, typer.Option("--row", min=1, help=f"Only this row; repeatable. The first {MOST_ROWS} if not.")
+    ] = None,
+    top: Annotated[int, typer.Option("--top", min=1, help="Most features to show; the others are summed up.")] = 15,
+    missing: options.Missing = None,
+    separator: options.Separator = None,
+    encoding: options.Encoding = None,
+    json: options.Json = False,
+) -> None:
+    """Show why a row is of one class rather than another.
+
+    The log-odds of two classes are a sum: what their shares say, and what each feature adds. A bar to the right
+    speaks for the class, a bar to the left for the other one.
+    """
+    if (label is None) != (against is None):
+        raise WrongUse("--class and --against name the two classes to compare: give both or neither.")
+    from fanbayes.commands.rows import read_for
+    from fanbayes.use.model_file import load
+
+    clf = load(model)
+    X, _ = read_for(clf, rows, missing=options.names(missing), separator=separator, encoding=encoding)
+    pair = None if label is None else [_known(label, clf.classes_), _known(str(against), clf.classes_)]
+    if pair is not None and pair[0] == pair[1]:
+        raise WrongUse("--class and --against must differ.")
+    with warnings_as_notes():
+        found = clf.explain(X, classes=pair)
+        proba = clf.predict_proba(X)
+    n = len(found.log_odds)
+    wanted = [number - 1 for number in row] if row else list(range(n))
+    if max(wanted) >= n:
+        raise WrongUse(f"--row {max(wanted) + 1}: {rows} has {n} rows.")
+    if json:
+        print_json([_record(found, proba, clf.classes_, k) for k in wanted])
+        return
+    console = screen()
+    for k in wanted if row else wanted[:MOST_ROWS]:
+        _print_row(console, found, proba[k], clf.classes_, k, top, clf.n_components_)
+    if not row and n > MOST_ROWS:
+        note(f"{rows} has {n} rows, of which the first {MOST_ROWS} are shown; --row picks others, --json gives all.")
+
+
+def _known(text: str, classes: NDArray[Any]) -> Any:
+    """The class that a text stands for."""
+    for label in classes.tolist():
+        if str(label) == text:
+            return label
+    raise WrongUse(f"{text!r} is not a class of the model; the classes are {', '.join(map(str, classes.tolist()))}.")
+
+
+def _record(found: Explanation, proba: NDArray[Any], classes: NDArray[Any], k: int) -> dict[str, Any]:
+    """One row for machines."""
+    return {
+        "row": k + 1,
+        "class": found.classes[k, 0],
+        "against": found.classes[k, 1],
+        "probabilities": dict(zip(classes.tolist(), proba[k].tolist())),
+        "log_odds": found.log_odds[k],
+        "prior": found.prior[k],
+        "contributions": [
+            {"feature": name, "value": values[k], "contribution": contribution}
+            for name, values, contribution in zip(found.features, found.values, found.contributions[k].tolist())
+        ],
+        "component": found.component[k],
+        "responsibility": found.responsibility[k],
+        "worth_observing": [{"feature": name, "information": gain} for name, gain in _worth_observing(found, k)],
+    }
+
+
+def _worth_observing(found: Explanation, k: int) -> list[tuple[str, float]]:
+    """Missing features of a row and what they are expected to tell, in nats, the most informative first."""
+    gains = [(name, gain) for name, gain in zip(found.features, found.information[k].tolist()) if gain == gain]
+    return sorted(gains, key=lambda pair: -pair[1])
+
+
+def _print_row(
+    console: Console,
+    found: Explanation,
+    proba: NDArray[Any],
+    classes: NDArray[Any],
+    k: int,
+    top: int,
+    n_components: int,
+) -> None:
+    one, other = found.classes[k]
+    ranked = sorted(zip(classes.tolist(), proba.tolist()), key=lambda pair: -pair[1])
+    console.print(f"Row {k + 1}: " + ", ".join(f"{name} {_percent(p)}" for name, p in ranked[:4]), style="bold")
+    console.print(f"What speaks for {one} (right) and for {other} (left), in log-odds:\n")
+    for line in chart(found, k, top, block(console)):
+        console.print(line)
+    console.print()
+    if n_components > 1:
+        console.print(f"Most responsible: component h{found.component[k]}, {_percent(found.responsibility[k])}.")
+    doubt = -sum(p * math.log(p) for _, p in ranked if p > 0)
+    gains = _worth_observing(found, k)
+    if gains:
+        console.print("Not observed; the doubt about the class that each would be expected to remove:")
+        width = max(len(name) for name, _ in gains[:MOST_MISSING])
+        for name, gain in gains[:MOST_MISSING]:
+            console.print(f"  {name:<{width}}  {_percent(gain / doubt if doubt > 0 else 0.0)}")
+        if len(gains) > MOST_MISSING:
+            console.print(f"  and {len(gains) - MOST_MISSING} more")
+    console.print()
+
+
+def chart(found: Explanation, k: int, top: int, mark: str) -> list[str]:
+    """Bars of one row, the longest first, between the prior and the sum."""
+    terms = [
+        (f"{name} = {_short(values[k])}", contribution)
+        for name, values, contribution in zip(found.features, found.values, found.contributions[k].tolist())
+        if values[k] is not None
+    ]
+    terms.sort(key=lambda term: -abs(term[1]))
+    rest = terms[top:]
+    lines = [("prior", float(found.prior[k])), *terms[:top]]
+    if rest:
+        lines.append((f"{len(rest)} other features", sum(contribution for _, contribution in rest)))
+    total = ("sum", float(found.log_odds[k]))
+    width = max(len(name) for name, _ in [*lines, total])
+    longest = max(abs(contribution) for _, contribution in lines) or 1.0
+    texts = [f"  {name:<{width}}  {value:+8.2f}  {_bar(value / longest, mark)}".rstrip() for name, value in lines]
+    name, value = total
+    odds = "" if abs(value) > 30 else f"  odds {_odds(value)}"
+    return [*texts, f"  {name:<{width}}  {value:+8.2f}{odds}"]
+
+
+def _bar(share: float, mark: str) -> str:
+    """A bar from the middle, to the right for a positive share of the longest."""
+    middle = "|" if mark == "#" else "│"
+    length = round(abs(share) * _BAR)
+    if share < 0:
+        return " " * (_BAR - length) + mark * length + middle
+    return " " * _BAR + middle + mark * length
+
+
+def _odds(log_odds: float) -> str:
+    ratio = math.exp(abs(log_odds))
+    text = f"{ratio:.2g}" if ratio < 10 else f"{ratio:,.0f}"
+    return f"{text} : 1" if log_odds >= 0 else f"1 : {text}"
+
+
+def _percent(p: float) -> str:
+    """Per cent, with as many digits as it takes not to say 0 or 100."""
+    for digits in (1, 2, 4):
+        text = f"{100 * p:.{digits}f}"
+        if 0 < float(text) < 100:
+            return f"{text} %"
+    return "< 0.01 %" if 0 < p < 0.5 else "> 99.99 %" if 0.5 < p < 1 else f"{100 * p:.0f} %"
+
+
+def _short(value: str | None) -> str:
+    """A value in at most 20 characters, a number in 5 digits."""
+    text = str(value)
+    with suppress(ValueError):
+        text = f"{float(text):.5g}" if len(text) > 6 else text
+    return text if len(text) <= 20 else f"{text[:19]}…"

@@ -1,0 +1,81 @@
+"""Figures of a comparison, as SVG; they need matplotlib."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import logsumexp
+from sklearn.metrics import auc, roc_curve
+
+from fanbayes.commands.comparison import Predictions
+from fanbayes.plotting import ReliabilityDisplay
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+MOST_PANELS = 12
+
+
+def can_draw() -> bool:
+    """Whether matplotlib is installed."""
+    return find_spec("matplotlib") is not None
+
+
+def reliability_figure(found: Mapping[str, Predictions]) -> bytes:
+    """Confidence against accuracy, a curve for each classifier."""
+    figure, axes = _panels(1)
+    for name, predictions in found.items():
+        ReliabilityDisplay.from_predictions(
+            predictions.labels, predictions.log_proba, classes=predictions.classes, name=name, ax=axes[0]
+        )
+    return _svg(figure)
+
+
+def roc_figure(found: Mapping[str, Predictions]) -> bytes:
+    """ROC curves: of the second of two classes, else of each class against the rest."""
+    classes = next(iter(found.values())).classes
+    judged = [1] if len(classes) == 2 else list(range(min(len(classes), MOST_PANELS)))
+    figure, axes = _panels(len(judged))
+    for ax, k in zip(axes, judged):
+        ax.plot([0, 1], [0, 1], color="0.6", linestyle=":", zorder=0)
+        for name, predictions in found.items():
+            wrong, right = _roc(predictions, k)
+            ax.plot(wrong, right, linewidth=1.2, label=f"{name} ({auc(wrong, right):.3f})")
+        ax.set(xlabel="false positives", ylabel="true positives", title=str(classes[k]), aspect="equal")
+        ax.legend(frameon=False, loc="lower right")
+    return _svg(figure)
+
+
+def _roc(predictions: Predictions, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Shares of false and true positives, ranked by the log-odds of class k against the rest."""
+    log_p = predictions.log_proba
+    odds = log_p[:, k] - logsumexp(np.delete(log_p, k, axis=1), axis=1)
+    _, order = np.unique(odds, return_inverse=True)  # finite, and in the same order
+    wrong, right, _ = roc_curve(predictions.labels == predictions.classes[k], order)
+    return wrong, right
+
+
+def _panels(n: int) -> tuple[Figure, list[Axes]]:
+    from matplotlib.figure import Figure
+
+    columns = min(n, 3)
+    lines = math.ceil(n / columns)
+    figure = Figure(figsize=(4.8 * columns, 4.8 * lines), layout="constrained")
+    return figure, list(figure.subplots(lines, columns, squeeze=False).flat)
+
+
+def _svg(figure: Figure) -> bytes:
+    from matplotlib import rc_context
+
+    for ax in figure.axes:
+        ax.set_visible(bool(ax.lines))
+    file = io.BytesIO()
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "fanbayes"}):
+        figure.savefig(file, format="svg", metadata={"Date": None, "Creator": "fanbayes"})
+    return file.getvalue()

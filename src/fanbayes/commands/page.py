@@ -1,0 +1,52 @@
+"""One self-contained HTML page of a comparison: it opens from disk, without a network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+
+_STYLE = """
+:root { color-scheme: light; }
+body { font: 16px/1.5 system-ui, sans-serif; color: #1c2330; max-width: 60rem; margin: 0 auto; padding: 1.5rem 1rem; }
+h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2rem; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+th, td { padding: .3rem .9rem .3rem 0; text-align: right; border-bottom: 1px solid #d9dee6; white-space: nowrap; }
+th:first-child, td:first-child { text-align: left; }
+figure { margin: 1rem 0; } svg { max-width: 100%; height: auto; } .note { color: #566070; font-size: .9rem; }
+@media print { body { max-width: none; } }
+"""
+
+
+def page(
+    title: str,
+    paragraphs: Sequence[str],
+    tables: Mapping[str, tuple[Sequence[str], Sequence[Sequence[str]], str]],
+    figures: Mapping[str, str],
+) -> str:
+    """HTML of a comparison.
+
+    Parameters
+    ----------
+    title : str
+    paragraphs : what was compared, and how
+    tables : headers, rows and a note, by heading
+    figures : SVG, by heading
+    """
+    parts = [f"<h1>{escape(title)}</h1>", *(f"<p>{escape(text)}</p>" for text in paragraphs)]
+    for heading, (headers, rows, remark) in tables.items():
+        parts += [f"<h2>{escape(heading)}</h2>", _table(headers, rows), f'<p class="note">{escape(remark)}</p>']
+    for heading, svg in figures.items():
+        parts += [f"<h2>{escape(heading)}</h2>", f"<figure>{svg[svg.index('<svg') :]}</figure>"]
+    head = (
+        '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(title)}</title><style>{_STYLE}</style>"
+    )
+    body = "\n".join(parts)
+    return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n{body}\n</body></html>\n'
+
+
+def _table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    head = "".join(f'<th scope="col">{escape(text)}</th>' for text in headers)
+    body = "".join("<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row) + "</tr>" for row in rows)
+    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'

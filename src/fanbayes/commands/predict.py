@@ -1,0 +1,202 @@
+"""The command `fanbayes predict`."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json as json_text
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fanbayes.commands import options
+from fanbayes.commands.output import (
+    WrongUse,
+    note,
+    print_json,
+    require_target,
+    to_json,
+    warnings_as_notes,
+    write_file,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_SEPARATORS = ",;\t|"
+
+
+def predict(
+    model: options.ModelFile,
+    rows: options.Rows,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="File to write, CSV or .json; the screen if not given.")
+    ] = None,
+    costs: Annotated[
+        Path | None,
+        typer.Option(
+            "--costs",
+            help="CSV or JSON file: a row for each true class, a column for each decision; a decision need not be a "
+            "class. Each row gets the decision of least expected cost.",
+            exists=True,
+            dir_okay=False,
+            metavar="FILE",
+        ),
+    ] = None,
+    prior: Annotated[
+        str | None,
+        typer.Option(
+            "--prior",
+            help="Class balance where the model is used, for example yes=0.1,no=0.9 or a JSON file; 'estimate' finds "
+            "it from the rows. Label shift is assumed: within each class, rows are as in training.",
+            metavar="C=P,...|FILE|estimate",
+        ),
+    ] = None,
+    keep: Annotated[
+        list[str] | None, typer.Option("--keep", metavar="A,B", help="Columns of ROWS to repeat in the output.")
+    ] = None,
+    missing: options.Missing = None,
+    separator: options.Separator = None,
+    encoding: options.Encoding = None,
+    json: options.Json = False,
+) -> None:
+    """Predict the class of each row, with the probability of every class.
+
+    Columns are found by their names, in any order; those that the model does not use are left aside.
+    """
+    if out is not None:
+        require_target(out)
+    given_costs = None if costs is None else read_costs_file(costs)
+    given_prior = None if prior is None else parse_prior(prior)
+
+    from fanbayes.commands.rows import read_for
+    from fanbayes.use.model_file import load
+
+    clf = load(model)
+    kept_names = options.names(keep)
+    X, kept = read_for(
+        clf, rows, missing=options.names(missing), keep=kept_names, separator=separator, encoding=encoding
+    )
+    with warnings_as_notes():
+        log_proba = clf.predict_log_proba(X)
+        if given_prior is not None:
+            log_proba = _shifted(log_proba, clf.classes_, clf.class_prior_, given_prior)
+    columns = kept | _decided(log_proba, clf.classes_, given_costs)
+    if json or (out is not None and out.suffix.lower() == ".json"):
+        records = [dict(zip(columns, values)) for values in zip(*columns.values())]
+        if out is None:
+            print_json(records)
+        else:
+            write_file(out, to_json(records).encode())
+        return
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*columns.values()))
+    if out is None:
+        print(text.getvalue(), end="")
+    else:
+        write_file(out, text.getvalue().encode())
+
+
+def _shifted(log_proba: NDArray[Any], classes: NDArray[Any], old: NDArray[Any], given: Any) -> NDArray[Any]:
+    """Log p(c | x) under another class prior, given or to be estimated."""
+    from fanbayes.use.decision import adjust_prior, estimate_prior, read_prior
+
+    if given == "estimate":
+        new = estimate_prior(log_proba, old, log=True).prior
+        shares = ", ".join(f"{label} {p:.3g}" for label, p in zip(classes.tolist(), new))
+        note(f"class balance estimated from the rows, assuming label shift: {shares}.")
+    else:
+        try:
+            new = read_prior(given, classes)
+        except ValueError as error:
+            raise WrongUse(f"--prior: {error}.") from None
+    return adjust_prior(log_proba, old, new, log=True)
+
+
+def _decided(log_proba: NDArray[Any], classes: NDArray[Any], costs: Any) -> dict[str, list[Any]]:
+    """Columns of the output: what to do or the class, then p(c | x)."""
+    import numpy as np
+
+    from fanbayes.use.decision import decide
+
+    labels, proba = classes.tolist(), np.exp(log_proba)
+    columns: dict[str, list[Any]] = {"class": [labels[k] for k in np.argmax(log_proba, axis=1)]}
+    if costs is not None:
+        try:
+            found = decide(proba, classes, costs)
+        except ValueError as error:
+            raise WrongUse(f"--costs: {error}.") from None
+        columns = {"decision": found.decision.tolist(), "expected_cost": found.cost.tolist()}
+    return columns | {f"p({label})": proba[:, k].tolist() for k, label in enumerate(labels)}
+
+
+# ---------------------------------------------------------------- what the user says of costs and classes
+
+
+def read_costs_file(path: Path) -> Mapping[str, Mapping[str, float]]:
+    """``{true class: {decision: cost}}`` of a CSV or JSON file."""
+    try:
+        text = path.read_text("utf-8-sig")
+    except UnicodeDecodeError:
+        raise WrongUse(f"--costs: {path} is not UTF-8 text.") from None
+    table = _json_object(text, path, "--costs") if path.suffix.lower() == ".json" else _csv_costs(text, path)
+    if not all(isinstance(row, dict) for row in table.values()):
+        raise WrongUse(f"--costs: {path} is not of the form {{true class: {{decision: cost}}}}.")
+    where = f"--costs: {path}"
+    return {true: {name: _number(cost, where) for name, cost in row.items()} for true, row in table.items()}
+
+
+def _csv_costs(text: str, path: Path) -> dict[str, dict[str, str]]:
+    separator = max(_SEPARATORS, key=text.partition("\n")[0].count)
+    lines = [[field.strip() for field in row] for row in csv.reader(io.StringIO(text), delimiter=separator)]
+    header, *rows = [row for row in lines if any(row)] or [[]]
+    decisions = header[1:]
+    if not decisions or len(set(decisions)) < len(decisions):
+        raise WrongUse(f"--costs: the first line of {path} must name each decision once, after the first column.")
+    for row in rows:
+        if len(row) != len(header):
+            raise WrongUse(f"--costs: the row {row[0]!r} of {path} has {len(row) - 1} costs, not {len(decisions)}.")
+    if len({row[0] for row in rows}) < len(rows):
+        raise WrongUse(f"--costs: {path} has a class twice.")
+    return {row[0]: dict(zip(decisions, row[1:])) for row in rows}
+
+
+def parse_prior(text: str) -> str | dict[str, float]:
+    """``{class: probability}`` of ``C=P,...`` or of a JSON file; or "estimate"."""
+    if text == "estimate":
+        return text
+    path = Path(text)
+    if text.lower().endswith(".json") or path.is_file():
+        try:
+            given = _json_object(path.read_text("utf-8-sig"), path, "--prior")
+        except (OSError, UnicodeDecodeError) as error:
+            raise WrongUse(f"--prior: {text} cannot be read: {error}.") from None
+    else:
+        parts = [part.rpartition("=") for part in options.names([text])]
+        if not all(equals for _, equals, _ in parts):
+            raise WrongUse(f"--prior: {text!r} is neither like yes=0.1,no=0.9, nor a JSON file, nor 'estimate'.")
+        given = {label.strip(): p for label, _, p in parts}
+    return {label: _number(p, "--prior") for label, p in given.items()}
+
+
+def _json_object(text: str, path: Path, option: str) -> dict[str, Any]:
+    try:
+        values = json_text.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise WrongUse(f"{option}: {path} is not valid JSON: {error}.") from None
+    if not isinstance(values, dict):
+        raise WrongUse(f"{option}: {path} does not hold a JSON object.")
+    return values
+
+
+def _number(value: Any, where: str) -> float:
+    try:
+        if not isinstance(value, bool):
+            return float(value)
+    except (TypeError, ValueError):
+        pass
+    raise WrongUse(f"{where}: {value!r} is not a number.")

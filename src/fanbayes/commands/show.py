@@ -1,0 +1,148 @@
+"""The command `fanbayes show`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fanbayes.commands import options
+from fanbayes.commands.output import block, print_json, print_table, screen, shortened
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from fanbayes.estimators.base import NetworkClassifier
+    from fanbayes.model.profiles import Profiles
+
+MOST_COMPONENTS = 40
+_TRAITS = 4
+
+
+def show(
+    model: options.ModelFile,
+    top: Annotated[int, typer.Option("--top", min=1, help="Most features to list.")] = 20,
+    json: options.Json = False,
+) -> None:
+    """Show a model: its size, priors and components, and what each feature tells about the class."""
+    from fanbayes.use.model_file import load
+
+    clf = load(model)
+    about = describe(clf)
+    if json:
+        print_json({"file": str(model), **about})
+    else:
+        _print(screen(), str(model), about, top)
+
+
+def describe(clf: NetworkClassifier) -> dict[str, Any]:
+    """Everything that is shown."""
+    import numpy as np
+
+    from fanbayes.data.frames import from_user_table
+    from fanbayes.model.information import feature_information
+    from fanbayes.model.profiles import component_profiles
+
+    schema, network = clf.schema_, clf.network_
+    information = feature_information(network, schema)
+    order = np.argsort(-information, kind="stable").tolist()
+    selection = from_user_table(clf.selection_)
+    candidate = selection["n_components"].index(clf.n_components_)
+    prior = clf.class_prior_
+    return {
+        "classifier": type(clf).__name__,
+        "settings": clf.get_params(),
+        "n_components": clf.n_components_,
+        "n_parameters": selection["n_parameters"][candidate],
+        "log_likelihood": clf.log_likelihood_,
+        "converged": clf.converged_,
+        "scores": {name: selection[name][candidate] for name in ("icl", "bic", "aic", "cs")},
+        "classes": [{"class": label, "prior": p} for label, p in zip(clf.classes_.tolist(), prior.tolist())],
+        "components": _components(component_profiles(network, schema), clf),
+        "features": [
+            {
+                "feature": schema[j].name,
+                "kind": schema[j].kind,
+                "levels": schema[j].n_levels,
+                "information": float(information[j]),
+            }
+            for j in order
+        ],
+    }
+
+
+def _components(profiles: Profiles, clf: NetworkClassifier) -> list[dict[str, Any]]:
+    """Each cell with its share and the traits in which it differs most."""
+    import numpy as np
+
+    labels = clf.classes_.tolist()
+    cells = []
+    for k, share in enumerate(profiles.share.tolist()):
+        difference = profiles.difference[:, k]
+        strongest = [i for i in np.argsort(-np.abs(difference), kind="stable").tolist() if abs(difference[i]) >= 0.05]
+        traits = [
+            {"feature": profiles.traits[i][0], "level": profiles.traits[i][1], "difference": float(difference[i])}
+            for i in strongest[:_TRAITS]
+        ]
+        of_class = {} if profiles.class_of is None else {"class": labels[profiles.class_of[k]]}
+        cells.append({**of_class, "component": int(profiles.component_of[k]), "share": share, "traits": traits})
+    return cells
+
+
+def _print(console: Console, name: str, about: dict[str, Any], top: int) -> None:
+    features, components = about["features"], about["components"]
+    kinds = [feature["kind"] for feature in features]
+    counts = [f"{kinds.count(kind)} {kind}" for kind in ("discrete", "continuous", "binned") if kind in kinds]
+    n = about["n_components"]
+    console.print(f"{name}: {about['classifier']}, {n} component{'s' if n > 1 else ''}", style="bold")
+    console.print(
+        f"{len(about['classes'])} classes, {len(features)} features ({', '.join(counts)}), "
+        f"{about['n_parameters']} parameters."
+    )
+    scores = ", ".join(f"{key.upper()} {value:.2f}" for key, value in about["scores"].items())
+    console.print(f"Scores (larger is better): {scores}.")
+    if not about["converged"]:
+        console.print("EM had not converged when it stopped.")
+    console.print("\nClasses")
+    print_table(console, ["class", "prior"], [[str(c["class"]), f"{c['prior']:.4f}"] for c in about["classes"]])
+    shared = "class" not in components[0]
+    console.print("Components: their shares, and where they differ most from " + _others(n, shared))
+    headers = [*([] if shared else ["class"]), *(["component"] if n > 1 else []), "share", "differs in"]
+    rows = []
+    for cell in components[:MOST_COMPONENTS]:
+        rows.append([] if shared else [str(cell["class"])])
+        rows[-1] += [f"h{cell['component']}"] if n > 1 else []
+        rows[-1] += [f"{100 * cell['share']:.1f} %", ", ".join(map(_trait, cell["traits"])) or "nothing"]
+    print_table(console, headers, rows, left=(*range(len(headers) - 2), len(headers) - 1))
+    if len(components) > MOST_COMPONENTS:
+        console.print(f"and {len(components) - MOST_COMPONENTS} more (--json lists all).\n")
+    console.print("Features by what each alone tells about the class (mutual information, nats)")
+    most = max((feature["information"] for feature in features), default=0.0) or 1.0
+    rows = [
+        [
+            f["feature"],
+            f["kind"],
+            str(f["levels"] or ""),
+            f"{f['information']:.4f}",
+            block(console) * round(20 * f["information"] / most),
+        ]
+        for f in features[:top]
+    ]
+    print_table(console, ["feature", "kind", "levels", "information", ""], rows, left=(0, 1, 4))
+    if len(features) > top:
+        console.print(f"and {len(features) - top} more (--top {len(features)} lists all).")
+    useless = [f["feature"] for f in features if f["information"] == 0.0]
+    if useless:
+        console.print(f"Of no use to the model: {shortened(useless, 10)}.")
+
+
+def _others(n_components: int, shared: bool) -> str:
+    """What a component is compared with."""
+    if n_components > 1 and not shared:
+        return "their class as a whole, in standard deviations"
+    return "all rows, in standard deviations"
+
+
+def _trait(trait: dict[str, Any]) -> str:
+    level = "" if trait["level"] is None else f" = {trait['level']}"
+    return f"{trait['feature']}{level} {trait['difference']:+.1f}"
