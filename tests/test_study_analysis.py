@@ -38,6 +38,7 @@ def record(name, model, rows: Outcomes, *, fold=0, version="raw", components=1, 
         "clipped": 0,
         "absent": 0,
         "fit_seconds": seconds,
+        "search_seconds": seconds**2,
         "predict_seconds": seconds / 10,
         "rows": rows.pack(),
     } | more
@@ -136,6 +137,7 @@ def test_components_and_times(cases):
     times = {(row.model, row.part): row for row in analysis.time_table(cases, MAIN)}
     assert times["FAN", "training"].mean == pytest.approx(20)
     assert times["FM", "training"].quartiles == pytest.approx((30, 30, 30))
+    assert times["FM", "training without reading the table"].of_totals == pytest.approx(900)
     assert times["FAN", "prediction"].expected == 2
     assert times["FM", "prediction"].expected == 1.5
     assert ("FM", "prediction of 1000 rows and more") not in times

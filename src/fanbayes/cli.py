@@ -70,10 +70,12 @@ def main() -> None:
 
 
 def _print_error(error: Exception) -> None:
-    known = hasattr(error, "format_message")  # an error of typer; without a message it has shown the help
-    message = " ".join((error.format_message() if known else str(error) or type(error).__name__).split())
-    if message:
-        print(f"fanbayes: {message}{'' if message[-1] in '.?!' else '.'}", file=sys.stderr)
+    message = error.format_message() if hasattr(error, "format_message") else str(error) or type(error).__name__
+    if message.startswith("Usage:"):  # the help, for want of arguments
+        print(message, file=sys.stderr)
+    else:
+        sentence = " ".join(message.split())
+        print(f"fanbayes: {sentence}{'' if sentence[-1:] in '.?!' else '.'}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -139,14 +139,13 @@ def evaluate(
 def _measures(found: Mapping[str, Predictions]) -> Table:
     from fanbayes.commands.comparison import MEASURES, N_BINS
 
-    headers = ["", *MEASURES.values(), "components", "seconds"]
-    rows = []
-    for name, predictions in found.items():
-        texts = [_estimate(estimate) for estimate in predictions.estimates().values()]
+    columns = []
+    for predictions in found.values():
         sizes = sorted(set(predictions.components))
         size = str(sizes[0]) if len(sizes) == 1 else f"{sizes[0]}-{sizes[-1]}"
-        rows.append([name, *texts, size, f"{predictions.seconds:.1f}"])
-    return headers, rows, _HOW.format(bins=N_BINS)
+        columns.append([*map(_estimate, predictions.estimates().values()), size, f"{predictions.seconds:.1f}"])
+    rows = [list(row) for row in zip([*MEASURES.values(), "components", "seconds"], *columns)]
+    return ["", *found], rows, _HOW.format(bins=N_BINS)
 
 
 def _estimate(estimate: Estimate | None) -> str:

@@ -141,13 +141,51 @@ class EncodedTable:
         """Rows that have a label."""
         if self.labels is None or (self.labels >= 0).all():
             return self
-        keep = self.labels >= 0
+        return self._rows(self.labels >= 0)
+
+    def thinned(self, n_cases: int) -> EncodedTable:
+        """About `n_cases` cases that stand for all, chosen by what they contain; or all, if they are not many more.
+
+        Each class gets its share of the cases and, if it is rare, as many as an equal share. A row stays if its
+        `fingerprint` is below that share, and is weighted by its inverse. So the choice does not depend on the
+        order of the rows, and equal rows or rows of larger weight stay or go together.
+        """
+        if self.total_weight <= 2 * n_cases:
+            return self
+        weight = np.ones(self.n_rows) if self.weights is None else self.weights
+        group = np.zeros(self.n_rows, dtype=np.intp) if self.labels is None else self.labels + 1
+        cases = np.bincount(group, weights=weight)
+        wanted = np.maximum(n_cases * cases / cases.sum(), n_cases / np.count_nonzero(cases))
+        share = np.minimum(1.0, np.divide(wanted, cases, out=np.ones_like(cases), where=cases > 0))[group]
+        keep = self.fingerprint < share
+        return replace(self._rows(keep), weights=(weight / share)[keep])
+
+    @cached_property
+    def fingerprint(self) -> Floats:
+        """A number in [0, 1) for each row (n_rows,), a function of the row's content alone."""
+        rng = np.random.default_rng(0)
+        mixed = np.zeros(self.n_rows, dtype=np.uint64)
+        for block in (self.narrow, self.wide, self.numbers):
+            for values in block.T:
+                if values.dtype == np.float64:  # rounded: their last bits do depend on the order of the rows
+                    values = (
+                        np.nan_to_num(np.clip(values, -1e9, 1e9) * 1e6, nan=-1e18)
+                        .round()
+                        .astype(np.int64)
+                        .view(np.uint64)
+                    )
+                mixed += values
+                mixed *= rng.integers(2**63, dtype=np.uint64) | np.uint64(1)
+                mixed ^= mixed >> np.uint64(29)
+        return (mixed >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+    def _rows(self, keep: NDArray[np.bool_]) -> EncodedTable:
         return replace(
             self,
             narrow=self.narrow[keep],
             wide=self.wide[keep],
             numbers=self.numbers[keep],
-            labels=self.labels[keep],
+            labels=None if self.labels is None else self.labels[keep],
             weights=None if self.weights is None else self.weights[keep],
         )
 

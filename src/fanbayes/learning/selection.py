@@ -20,6 +20,10 @@ from fanbayes.model.structure import Structure
 # Passes between two halvings of the starts.
 ROUND = 6
 
+# Cases that the short runs see of a large table: so many, or so many for each cell.
+CASES = 4000
+CASES_PER_CELL = 25
+
 Status = Literal["best", "stopped", "degenerate"]
 Origin = Literal["naive Bayes", "random", "split"]
 NaiveBayes = tuple[Network, Statistics]
@@ -27,7 +31,10 @@ NaiveBayes = tuple[Network, Statistics]
 
 @dataclass(frozen=True)
 class Start:
-    """What became of one start: the best was finished, others were stopped early or degenerated."""
+    """What became of one start: the best was finished, others were stopped early or degenerated.
+
+    `objective` and `trace` of those that were not finished are over the cases that the short runs saw.
+    """
 
     n_components: int
     origin: Origin
@@ -118,6 +125,8 @@ def continue_with_cem(problem: Problem, search: Search, selection: Selection) ->
 def fit_size(problem: Problem, search: Search, size: int, nb: NaiveBayes, previous: Network | None) -> Fit:
     """Best network of one size, of several starts: short runs, the worse half dropped, the best finished.
 
+    The short runs see a part of a large table that stands for all of it (`EncodedTable.thinned`).
+
     Parameters
     ----------
     nb : the naive Bayes network of the labelled rows, around which starts are drawn, and its statistics
@@ -126,7 +135,9 @@ def fit_size(problem: Problem, search: Search, size: int, nb: NaiveBayes, previo
     began = time.perf_counter()
     structure = search.structure_of(size)
     rng = np.random.default_rng([search.seed, size])
-    climb, origins = _starts(problem, search, structure, nb, previous, rng)
+    n_cases = max(CASES, CASES_PER_CELL * structure.n_cells)
+    trial = problem if size == 1 else replace(problem, table=problem.table.thinned(n_cases))
+    climb, origins = _starts(trial, search, structure, nb, previous, rng)
     places = np.arange(len(origins))  # number of the start that each climbing network is
     fates: list[Start | None] = [None] * len(origins)
 
@@ -143,10 +154,12 @@ def fit_size(problem: Problem, search: Search, size: int, nb: NaiveBayes, previo
 
     drop_degenerate()
     while len(places) > 1:
-        climb = advance(problem, climb, min(ROUND, search.max_iter - climb.n_iter), search.tol)
+        climb = advance(trial, climb, min(ROUND, search.max_iter - climb.n_iter), search.tol)
         drop_degenerate()
         rank = np.argsort(np.argsort(-climb.objective, kind="stable"), kind="stable")
         retire(rank < (len(places) + 1) // 2, "stopped")
+    if trial.table is not problem.table:
+        climb = begin(problem, advance(trial, climb, 2 * ROUND, search.tol).network)
     climb = advance(problem, climb, search.max_iter - climb.n_iter, search.tol)
     if not np.isfinite(climb.objective[0]):
         raise FloatingPointError(f"every start of {size} components degenerated")

@@ -33,7 +33,7 @@ Record = dict[str, Any]
 Key = tuple[tuple[str, Any], ...]
 
 IDENTITY = ("dataset", "version", "fold", "size", "pair", "model", "preset", "criterion")
-TIMES = ("fit_seconds", "predict_seconds")
+TIMES = ("fit_seconds", "search_seconds", "predict_seconds")
 
 
 class StudyError(RuntimeError):

@@ -1,0 +1,514 @@
+"""The installed program `fanbayes`, run as a user runs it."""
+
+import csv
+import gzip
+import json
+import lzma
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fanbayes
+from fanbayes.commands.output import write_file
+
+PROGRAM = shutil.which("fanbayes", path=sysconfig.get_path("scripts")) or "fanbayes"
+
+
+def run(*arguments, cwd, code=0, **options):
+    """Run the program; return what it wrote to stdout and stderr."""
+    done = subprocess.run(
+        [PROGRAM, *map(str, arguments)],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        encoding="utf-8",
+        **options,
+    )
+    assert done.returncode == code, (arguments, done.returncode, done.stdout, done.stderr)
+    assert "\x1b" not in done.stdout + done.stderr
+    return done.stdout, done.stderr
+
+
+def refuse(*arguments, cwd, code, says):
+    """Check that an error is one sentence that says something, and that nothing is written."""
+    before = {path: path.stat().st_mtime_ns for path in Path(cwd).rglob("*")}
+    out, err = run(*arguments, cwd=cwd, code=code)
+    sentences = [line for line in err.splitlines() if not line.startswith("note: ")]
+    assert len(sentences) == 1
+    assert sentences[0].startswith("fanbayes: ")
+    assert says in sentences[0]
+    assert "Traceback" not in out + err
+    assert {path: path.stat().st_mtime_ns for path in Path(cwd).rglob("*")} == before
+
+
+def patients(n, seed):
+    rng = np.random.default_rng(seed)
+    ill, group = rng.random(n) < 0.35, rng.integers(0, 2, n)
+    frame = pd.DataFrame(
+        {
+            "id": np.arange(n) + 1000,
+            "age": (np.where(group == 0, 45, 65) + 9 * ill + rng.normal(0, 7, n)).round(1),
+            "blood pressure": (120 + 25 * ill * (1 - 2 * group) + rng.normal(0, 9, n)).round(),
+            "smoker": np.where(rng.random(n) < 0.25 + 0.4 * ill, "yes", "no"),
+            "grade": rng.integers(1, 5, n) + ill,
+            "outcome": np.where(ill, "ill", "well"),
+        }
+    )
+    for name in ("age", "blood pressure", "smoker"):
+        frame[name] = frame[name].where(rng.random(n) > 0.1)
+    return frame
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with data, and a model that the program has learnt from it."""
+    folder = tmp_path_factory.mktemp("cli")
+    rows = patients(320, 0)
+    rows[:240].to_csv(folder / "patients.csv", index=False)
+    rows[240:].drop(columns="outcome").to_csv(folder / "new.csv", index=False)
+    (folder / "costs.csv").write_text("outcome;send home;treat;refer\nwell;0;10;4\nill;50;0;4\n")
+    arguments = ("--target", "outcome", "--ignore", "id", "--discrete", "grade")
+    (folder / "fit.txt").write_text("\0".join(run("fit", "patients.csv", *arguments, "-o", "m.fan", cwd=folder)))
+    return folder
+
+
+@pytest.fixture
+def rows(folder):
+    frame = pd.read_csv(folder / "new.csv")
+    return frame[["age", "blood pressure", "smoker"]].assign(grade=frame["grade"].astype(str))
+
+
+# ---------------------------------------------------------------- the program itself
+
+
+def test_version_and_help_and_start_up(folder):
+    out, _ = run("--version", cwd=folder)
+    assert out.startswith(f"fanbayes {fanbayes.__version__}, native backend ")
+    assert out.split()[-1] in fanbayes._native.backends()
+    out, _ = run("--help", cwd=folder)
+    for command in ("fit", "predict", "evaluate", "explain", "show", "study", "--install-completion"):
+        assert command in out
+    out, err = run(cwd=folder, code=2)
+    assert not out
+    assert err.startswith("Usage: fanbayes")
+
+
+def test_the_command_line_itself_imports_nothing_heavy():
+    code = "import fanbayes, sys; before = set(sys.modules); import fanbayes.cli; print(*set(sys.modules) - before)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    heavy = {"numpy", "scipy", "sklearn", "pandas", "polars", "narwhals", "matplotlib", "rich", "jinja2", "joblib"}
+    assert not heavy & {name.partition(".")[0] for name in done.stdout.split()}
+
+
+def test_completion(folder):
+    environment = {"_FANBAYES_COMPLETE": "complete_bash", "COMP_WORDS": "fanbayes e", "COMP_CWORD": "1", "PATH": ""}
+    out, _ = run(cwd=folder, env=environment)
+    assert out.split() == ["evaluate", "explain"]
+
+
+# ---------------------------------------------------------------- fit
+
+
+def test_fit_says_what_it_took_columns_for_and_what_it_tried(folder):
+    out, err = (folder / "fit.txt").read_text().split("\0")
+    assert not err
+    lines = {line.split("  ")[0]: line for line in out.splitlines()}
+    assert "continuous" in lines["age"]
+    assert "every value is a number" in lines["age"]
+    assert "discrete" in lines["smoker"]
+    assert "is not a number" in lines["smoker"]
+    assert "declared" in lines["grade"]
+    assert "id" not in lines
+    clf = fanbayes.load(folder / "m.fan")
+    tried = [line.split() for line in out.splitlines() if line.strip()[:1].isdigit()]
+    np.testing.assert_allclose([float(words[1]) for words in tried], clf.selection_["icl"], atol=0.006)
+    assert f"Chosen by ICL: {clf.n_components_} component" in out
+    assert clf.n_components_ > 1
+    assert clf.classes_.tolist() == ["ill", "well"]
+    expected = fanbayes.FANClassifier(random_state=0).fit(*labelled(folder))
+    assert expected.selection_.drop(columns="seconds").equals(clf.selection_.drop(columns="seconds"))
+
+
+def labelled(folder):
+    frame = pd.read_csv(folder / "patients.csv")
+    return frame[["age", "blood pressure", "smoker"]].assign(grade=frame["grade"].astype(str)), frame["outcome"]
+
+
+def test_fit_reads_every_format_alike(folder, tmp_path):
+    text = (folder / "patients.csv").read_bytes()
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(text))
+    (tmp_path / "a.csv.xz").write_bytes(lzma.compress(text))
+    (tmp_path / "bom.csv").write_bytes(b"\xef\xbb\xbf" + text.replace(b",", b";").replace(b"\n", b"\r\n"))
+    frame = pd.read_csv(folder / "patients.csv")
+    frame.to_parquet(tmp_path / "a.parquet")
+    kinds = {"smoker": "{yes, no}", "outcome": "{well, ill}", "grade": "{1, 2, 3, 4, 5}"}
+    head = "@relation p\n" + "".join(f"@attribute '{n}' {kinds.get(n, 'numeric')}\n" for n in frame.columns)
+    body = frame.to_csv(index=False, header=False, na_rep="?")
+    (tmp_path / "a.arff").write_text(f"{head}@data\n{body}")
+    found = []
+    for name in ("a.csv.gz", "a.csv.xz", "bom.csv", "a.parquet", "a.arff"):
+        options = ("-t", "outcome", "--ignore", "id", "--discrete", "grade", "--model", "nb", "--json")
+        out, _ = run("fit", name, *options, "-o", "m.fan", cwd=tmp_path)
+        found.append(json.loads(out))
+        assert [column["kind"] for column in found[-1]["columns"]] == [
+            "continuous",
+            "continuous",
+            "discrete",
+            "discrete",
+        ]
+    scores = [summary["candidates"][0]["bic"] for summary in found]
+    np.testing.assert_allclose(scores, scores[0], rtol=1e-9)
+
+
+def test_fit_options(folder, tmp_path):
+    out, err = run(
+        *("fit", folder / "patients.csv", "-t", "outcome", "-o", "m.fan", "--model", "fm", "--components", "3"),
+        *("--discretize", "--continuous", "age", "--seed", "7", "--jobs", "1", "--criterion", "bic"),
+        cwd=tmp_path,
+    )
+    clf = fanbayes.load(tmp_path / "m.fan")
+    assert isinstance(clf, fanbayes.FMClassifier)
+    assert (clf.n_components_, clf.discretize, clf.criterion, clf.random_state, clf.n_jobs) == (3, "mdlp", "bic", 7, 1)
+    assert "FM with 3 components, as asked for." in out
+    assert "Intervals of the continuous columns: id " in out
+    assert "note: column 'grade' has 5 different whole numbers" in err
+
+
+def test_fit_refuses(folder, tmp_path):
+    shutil.copy(folder / "patients.csv", tmp_path / "p.csv")
+    fit = ("fit", "p.csv", "-o", "m.fan")
+    for arguments, says in [
+        (("fit", "none.csv", "-t", "outcome", "-o", "m.fan"), "none.csv"),
+        (fit, "--target"),
+        ((*fit, "-t", "outcom"), "did you mean 'outcome'?"),
+        ((*fit, "-t", "outcome", "--continuous", "smoker"), "'smoker'"),
+        ((*fit, "-t", "outcome", "--discrete", "a,smoker"), "no column 'a'"),
+        ((*fit, "-t", "outcome", "--ignore", "outcome"), "two roles"),
+        ((*fit, "-t", "outcome", "--model", "svm"), "svm"),
+        ((*fit, "-t", "outcome", "--components", "0"), "--components"),
+        ((*fit, "-t", "outcome", "--model", "nb", "--components", "2"), "naive Bayes has no components"),
+        (("fit", "p.csv", "-t", "outcome", "-o", "no/m.fan"), "there is no folder no"),
+        (("fit", "p.csv", "-t", "outcome", "-o", "."), "not a file"),
+    ]:
+        refuse(*arguments, cwd=tmp_path, code=2, says=says)
+
+
+BAD_FILES = {
+    "empty.csv": (b"", "is empty"),
+    "header.csv": (b"a,class\n", "no rows"),
+    "one.csv": (b"a,class\n1,x\n2,x\n", "two classes"),
+    "twice.csv": (b"a,a,class\n1,2,x\n2,3,y\n", "2 columns 'a'"),
+    "ragged.csv": (b"a,class\n1,x\n2\n", "line 3"),
+    "latin.csv": ("a,class\né,x\nb,y\n".encode("latin-1"), "encoding"),
+    "quote.csv": (b'a,class\n"1,x\n2,y\n', "quote"),
+    "cut.csv.gz": (gzip.compress(b"a,class\n1,x\n2,y\n" * 50)[:-20], "cannot read"),
+    "number.arff": (b"@relation r\n@attribute a numeric\n@attribute class {x,y}\n@data\nq,x\n1,y\n", "'q'"),
+    "no.parquet": (b"PAR1 nothing", "Parquet"),
+    "what.xyz": (b"a,class\n1,x\n", "format"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_FILES)
+def test_bad_files(name, tmp_path):
+    content, says = BAD_FILES[name]
+    (tmp_path / name).write_bytes(content)
+    code = 2 if name == "one.csv" else 1  # another target might do
+    refuse("fit", name, "-t", "class", "-o", "m.fan", cwd=tmp_path, code=code, says=says)
+
+
+def test_debug_shows_where(folder):
+    _, err = run("fit", "patients.csv", "-t", "nope", "-o", "x.fan", "--debug", cwd=folder, code=1)
+    assert "Traceback" in err
+    assert "rows.py" in err
+
+
+# ---------------------------------------------------------------- predict
+
+
+def read(path):
+    with open(path, encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_predict_writes_class_and_probabilities(folder, rows, tmp_path):
+    _, err = run("predict", folder / "m.fan", folder / "new.csv", "-o", "out.csv", cwd=tmp_path)
+    assert "does not use: id." in err
+    clf = fanbayes.load(folder / "m.fan")
+    found = read(tmp_path / "out.csv")
+    assert list(found[0]) == ["class", "p(ill)", "p(well)"]
+    assert [row["class"] for row in found] == clf.predict(rows).tolist()
+    proba = [[float(row["p(ill)"]), float(row["p(well)"])] for row in found]
+    np.testing.assert_allclose(proba, clf.predict_proba(rows), rtol=1e-12)
+
+    # Columns in another order, one more, the target among them, other formats: all the same.
+    frame = pd.read_csv(folder / "new.csv").assign(outcome="ill", extra=1)
+    frame[frame.columns[::-1]].to_parquet(tmp_path / "new.parquet")
+    out, _ = run("predict", folder / "m.fan", "new.parquet", cwd=tmp_path)
+    assert out == (tmp_path / "out.csv").read_text()
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_predict_decides_by_cost_and_for_another_class_balance(folder, rows, tmp_path):
+    clf = fanbayes.load(folder / "m.fan")
+    costs = {"ill": {"send home": 50, "treat": 0, "refer": 4}, "well": {"send home": 0, "treat": 10, "refer": 4}}
+    expected = fanbayes.CostSensitiveClassifier(clf, costs=costs, prior={"ill": 0.1, "well": 0.9})
+    prior = ("--prior", "ill=0.1,well=0.9")
+    decision = expected.decide(rows)
+    assert len(set(decision.decision)) == 3
+    (tmp_path / "costs.json").write_text(json.dumps(costs))
+    (tmp_path / "prior.json").write_text('{"well": 0.9, "ill": 0.1}')
+    model, new = folder / "m.fan", folder / "new.csv"
+    run("predict", model, new, "--costs", folder / "costs.csv", *prior, "--keep", "id", "-o", "a.csv", cwd=tmp_path)
+    out, _ = run("predict", model, new, "--costs", "costs.json", "--prior", "prior.json", "--json", cwd=tmp_path)
+    from_csv, from_json = read(tmp_path / "a.csv"), json.loads(out)
+    assert [row["id"] for row in from_csv] == [str(k + 1240) for k in range(80)]
+    for found in (from_csv, from_json):
+        assert [row["decision"] for row in found] == decision.decision.tolist()
+        np.testing.assert_allclose([float(row["expected_cost"]) for row in found], decision.cost, rtol=1e-12)
+        proba = [[float(row["p(ill)"]), float(row["p(well)"])] for row in found]
+        np.testing.assert_allclose(proba, expected.predict_proba(rows), rtol=1e-12)
+
+
+def test_predict_estimates_the_class_balance(folder, rows, tmp_path):
+    clf = fanbayes.load(folder / "m.fan")
+    out, err = run("predict", folder / "m.fan", folder / "new.csv", "--prior", "estimate", cwd=tmp_path)
+    prior = fanbayes.estimate_prior(clf.predict_proba(rows), clf.class_prior_).prior
+    assert f"assuming label shift: ill {prior[0]:.3g}, well {prior[1]:.3g}." in err
+    expected = fanbayes.CostSensitiveClassifier(clf, prior="estimate").predict_proba(rows)
+    found = [float(row["p(ill)"]) for row in csv.DictReader(out.splitlines())]
+    np.testing.assert_allclose(found, expected[:, 0], rtol=1e-9)
+
+
+def test_predict_with_a_model_made_in_python(tmp_path):
+    """Levels that are numbers or booleans, classes that are numbers, an array without names, unseen values."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 60)
+    X = pd.DataFrame({"code": y + rng.integers(0, 2, 60), "flag": rng.random(60) < 0.5, "x": y + rng.normal(size=60)})
+    clf = fanbayes.NBClassifier(categorical_features=["code", "flag"]).fit(X, y)
+    fanbayes.save(clf, tmp_path / "m.fan")
+    X.to_csv(tmp_path / "x.csv", index=False)
+    out, err = run("predict", "m.fan", "x.csv", "--json", cwd=tmp_path)
+    assert not err
+    proba = [[row["p(0)"], row["p(1)"]] for row in json.loads(out)]
+    np.testing.assert_allclose(proba, clf.predict_proba(X), rtol=1e-12)
+
+    (tmp_path / "y.csv").write_text("x,code,flag\n0.5,7,\n")
+    out, err = run("predict", "m.fan", "y.csv", "--json", cwd=tmp_path)
+    assert "column 'code' was never '7' in training; that counts as missing" in err
+    alone = pd.DataFrame({"code": [None], "flag": [None], "x": [0.5]})
+    np.testing.assert_allclose(json.loads(out)[0]["p(1)"], clf.predict_proba(alone)[0, 1], rtol=1e-12)
+
+    array = X[["x", "code"]].to_numpy()
+    unnamed = fanbayes.NBClassifier().fit(array, y)
+    fanbayes.save(unnamed, tmp_path / "u.fan")
+    pd.DataFrame(array, columns=["x0", "x1"]).to_csv(tmp_path / "u.csv", index=False)
+    out, err = run("predict", "u.fan", "u.csv", "--json", cwd=tmp_path)
+    assert not err
+    np.testing.assert_allclose([r["p(1)"] for r in json.loads(out)], unnamed.predict_proba(array)[:, 1], rtol=1e-12)
+
+
+def test_predict_refuses(folder, tmp_path):
+    for name in ("m.fan", "new.csv", "patients.csv"):
+        shutil.copy(folder / name, tmp_path / name)
+    data = (tmp_path / "m.fan").read_bytes()
+    (tmp_path / "cut.fan").write_bytes(data[:-5])
+    (tmp_path / "bent.fan").write_bytes(data[:-5] + b"\0\0\0\0\0")
+    (tmp_path / "few.csv").write_text("smoker,x\nyes,1\n")
+    (tmp_path / "words.csv").write_text("smoker,grade,age,blood pressure\nyes,1,old,high\n")
+    (tmp_path / "costs.csv").write_text(",a,b\nill,1,2\n")
+    (tmp_path / "text.csv").write_text(",a,b\nill,1,2\nwell,x,0\n")
+    (tmp_path / "bad.json").write_text('{"ill": ')
+    (tmp_path / "flat.json").write_text('{"ill": 1}')
+    (tmp_path / "ragged.csv").write_text(",a,b\nill,1\nwell,2,3\n")
+    predict = ("predict", "m.fan", "new.csv")
+    for arguments, code, says in [
+        (("predict", "none.fan", "new.csv"), 2, "none.fan"),
+        (("predict", "patients.csv", "new.csv"), 1, "no fanbayes model"),
+        (("predict", "cut.fan", "new.csv"), 1, "truncated"),
+        (("predict", "bent.fan", "new.csv"), 1, "altered"),
+        (("predict", "m.fan", "few.csv"), 1, "'age', 'blood pressure', 'grade'"),
+        (("predict", "m.fan", "words.csv"), 1, "'old' in the continuous column 'age'"),
+        ((*predict, "--keep", "name"), 2, "no column 'name' to keep"),
+        ((*predict, "--costs", "costs.csv"), 2, "one row for the class 'well'"),
+        ((*predict, "--costs", "text.csv"), 2, "'x' is not a number"),
+        ((*predict, "--costs", "bad.json"), 2, "not valid JSON"),
+        ((*predict, "--costs", "flat.json"), 2, "true class"),
+        ((*predict, "--costs", "ragged.csv"), 2, "has 1 costs, not 2"),
+        ((*predict, "--prior", "ill=0.5"), 2, "lacks the class 'well'"),
+        ((*predict, "--prior", "ill=0.5,well=0.9"), 2, "summing to one"),
+        ((*predict, "--prior", "half"), 2, "neither"),
+        ((*predict, "--prior", "none.json"), 2, "none.json"),
+        ((*predict, "-o", "no/out.csv"), 2, "there is no folder no"),
+    ]:
+        refuse(*arguments, cwd=tmp_path, code=code, says=says)
+
+
+# ---------------------------------------------------------------- explain and show
+
+
+def test_explain(folder, rows, tmp_path):
+    model, new = folder / "m.fan", folder / "new.csv"
+    clf = fanbayes.load(model)
+    found = clf.explain(rows)
+    incomplete = int(np.flatnonzero(rows["age"].isna() & rows["smoker"].notna())[0])
+    out, err = run("explain", model, new, "--row", incomplete + 1, cwd=tmp_path)
+    assert f"Row {incomplete + 1}: {found.classes[incomplete, 0]} " in out
+    assert f"smoker = {rows['smoker'][incomplete]} " in out
+    assert "age" in out[out.index("Not observed") :]
+    assert "  age = " not in out
+    assert "█" in out
+    total = next(line for line in out.splitlines() if line.startswith("  sum"))
+    assert float(total.split()[1]) == pytest.approx(found.log_odds[incomplete], abs=0.006)
+
+    out, err = run("explain", model, new, cwd=tmp_path)
+    assert out.count("Row ") == 5
+    assert "has 80 rows, of which the first 5 are shown" in err
+
+    out, _ = run("explain", model, new, "--class", "ill", "--against", "well", "--json", cwd=tmp_path)
+    records = json.loads(out)
+    proba = clf.predict_proba(rows)
+    assert len(records) == 80
+    for record, p in zip(records, proba):
+        contributions = [term["contribution"] for term in record["contributions"]]
+        assert record["prior"] + sum(contributions) == pytest.approx(record["log_odds"], abs=1e-9)
+        assert record["log_odds"] == pytest.approx(np.log(p[0] / p[1]), abs=1e-9)
+
+    refuse("explain", model, new, "--class", "ill", cwd=tmp_path, code=2, says="give both or neither")
+    refuse("explain", model, new, "--class", "ill", "--against", "x", cwd=tmp_path, code=2, says="ill, well")
+    refuse("explain", model, new, "--row", "81", cwd=tmp_path, code=2, says="80 rows")
+
+
+def test_explain_writes_ascii_where_it_must(folder):
+    environment = {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    out, _ = run("explain", "m.fan", "new.csv", "--row", "1", cwd=folder, env=environment)
+    assert out.isascii()
+    assert "|#" in out
+
+
+def test_show(folder):
+    out, _ = run("show", "m.fan", cwd=folder)
+    about = json.loads(run("show", "m.fan", "--json", cwd=folder)[0])
+    clf = fanbayes.load(folder / "m.fan")
+    assert about["n_components"] == clf.n_components_
+    assert sum(cell["share"] for cell in about["components"]) == pytest.approx(1)
+    assert len(about["components"]) == 2 * clf.n_components_
+    information = [feature["information"] for feature in about["features"]]
+    assert information == sorted(information, reverse=True)
+    features = out[out.index("Features") :].splitlines()[2:]
+    assert [line.split("  ")[0] for line in features if line] == [f["feature"] for f in about["features"]]
+    for text in ("FANClassifier", "4 features (2 discrete, 2 continuous)", f"{clf.class_prior_[0]:.4f}", "h0"):
+        assert text in out
+
+
+# ---------------------------------------------------------------- evaluate
+
+
+def test_evaluate(folder, tmp_path):
+    options = ("-t", "outcome", "--ignore", "id", "--folds", "4", "--html", "page.html")
+    out, _ = run("evaluate", folder / "patients.csv", *options, cwd=tmp_path)
+    head = next(line for line in out.splitlines() if line.split() == ["NB", "FM", "FAN"])
+    accuracy = next(line for line in out.splitlines() if line.startswith("accuracy "))
+    assert head
+    assert accuracy.count("±") == 3
+    assert "McNemar" in out
+    assert "better than" in out
+    for name in ("reliability.svg", "roc.svg"):
+        assert (tmp_path / "patients-evaluation" / name).read_text("utf-8").rstrip().endswith("</svg>")
+    page = (tmp_path / "page.html").read_text("utf-8")
+    assert page.count("<svg") == 2
+    assert accuracy.split("  ")[-1] in page
+    assert "http" not in page.replace("http://www.w3.org", "").replace("http://purl.org", "").replace(
+        "http://creativecommons.org", ""
+    )
+
+    more = ("--model", "fan-per-class", "--model", "nb", "--out", "here", "--json", "--jobs", "1")
+    found = json.loads(run("evaluate", folder / "patients.csv", *options[:-2], *more, cwd=tmp_path)[0])
+    assert list(found["models"]) == ["NB", "FM", "FAN", "FAN per class"]
+    assert len(found["differences"]) == 6 * 4
+    assert found["files"] == ["here/reliability.svg", "here/roc.svg"]
+    assert f"{found['models']['NB']['accuracy']['value']:.4f}" in accuracy
+    assert not [path for path in tmp_path.rglob(".*")]
+
+
+def test_evaluate_refuses(folder, tmp_path):
+    shutil.copy(folder / "patients.csv", tmp_path / "p.csv")
+    (tmp_path / "few.csv").write_text("a,class\n1,x\n2,y\n3,x\n")
+    for arguments, says in [
+        (("p.csv", "-t", "nope"), "no column 'nope'"),
+        (("few.csv", "-t", "class"), "3 labelled rows"),
+        (("p.csv", "-t", "outcome", "--folds", "1"), "--folds"),
+        (("p.csv", "-t", "outcome", "--out", "few.csv"), "folder"),
+        (("p.csv", "-t", "outcome", "--html", "no/page.html"), "there is no folder no"),
+        (("p.csv", "-t", "outcome", "--model", "tree"), "tree"),
+    ]:
+        refuse("evaluate", *arguments, cwd=tmp_path, code=2, says=says)
+
+
+# ---------------------------------------------------------------- stopped from the keyboard
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    """Data that takes many seconds to learn from."""
+    folder = tmp_path_factory.mktemp("large")
+    rng = np.random.default_rng(0)
+    group = rng.integers(0, 8, 20_000)
+    frame = pd.DataFrame({f"x{j}": (group * (j % 3) + rng.normal(size=20_000)).round(3) for j in range(12)})
+    frame.assign(y=np.where(group % 2, "a", "b")).to_csv(folder / "large.csv", index=False)
+    return folder
+
+
+@pytest.mark.parametrize("moment", [0.3, 1.0, 2.0, "columns", "candidate"])
+def test_an_interrupt_leaves_no_partial_file(large, tmp_path, moment):
+    out = tmp_path / "m.fan"
+    out.write_bytes(b"what was there before")
+    command = [PROGRAM, "fit", str(large / "large.csv"), "-t", "y", "-o", str(out), "--jobs", "1"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        if isinstance(moment, str):
+            start = {"columns": "column ", "candidate": "         2"}[moment]
+            assert process.stdout is not None
+            for line in process.stdout:
+                if line.startswith(start):
+                    break
+        else:
+            time.sleep(moment)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode != 0
+    if isinstance(moment, str):
+        assert process.returncode == 130
+        assert err.splitlines()[-1] == "fanbayes: stopped."
+        assert "Traceback" not in err
+    assert [path.name for path in tmp_path.iterdir()] == ["m.fan"]
+    assert out.read_bytes() == b"what was there before"
+
+
+@pytest.mark.parametrize("moment", ["write", "replace"])
+def test_an_interrupt_while_writing_leaves_the_old_file(tmp_path, monkeypatch, moment):
+    target = tmp_path / "out.csv"
+    target.write_bytes(b"old")
+
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    if moment == "write":
+        half = Path.write_bytes
+        monkeypatch.setattr(Path, "write_bytes", lambda path, data: (half(path, data[:2]), interrupted()))
+    else:
+        monkeypatch.setattr("os.replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_file(target, b"new content")
+    monkeypatch.undo()
+    assert [path.name for path in tmp_path.iterdir()] == ["out.csv"]
+    assert target.read_bytes() == b"old"
+    write_file(target, b"new content")
+    assert target.read_bytes() == b"new content"
