@@ -24,7 +24,18 @@ from rich.table import Table
 
 from fanbayes import _native
 
-SECTIONS = ["iteration", "naive_bayes", "memory"]
+SECTIONS = [
+    "iteration",
+    "roofline",
+    "naive_bayes",
+    "acceleration",
+    "starts",
+    "whole_job",
+    "prediction",
+    "growth",
+    "startup",
+    "memory",
+]
 PEERS = ["fanbayes", "numpy", "scipy", "scikit-learn", "stepmix", "pomegranate", "lightgbm"]
 
 

@@ -4,6 +4,7 @@ import csv
 import gzip
 import json
 import lzma
+import os
 import shutil
 import signal
 import subprocess
@@ -22,26 +23,64 @@ from fanbayes.commands.output import write_file
 PROGRAM = shutil.which("fanbayes", path=sysconfig.get_path("scripts")) or "fanbayes"
 
 
-def run(*arguments, cwd, code=0, **options):
+# Starts the installed program in forks of a process that has imported the library: what takes longest is done once.
+SERVER = """
+import json, os, pkgutil, runpy, sys
+import fanbayes, matplotlib.figure, pandas, pyarrow.parquet, rich.console
+for module in pkgutil.walk_packages(fanbayes.__path__, "fanbayes."):
+    __import__(module.name)
+for line in sys.stdin:
+    order = json.loads(line)
+    child = os.fork()
+    if not child:
+        for name, stream in (("out", 1), ("err", 2)):
+            os.dup2(os.open(order[name], os.O_CREAT | os.O_TRUNC | os.O_WRONLY), stream)
+        os.chdir(order["cwd"])
+        sys.argv = order["argv"]
+        runpy.run_path(sys.argv[0], run_name="__main__")
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def server(tmp_path_factory):
+    """What `run` sends its orders to; where there is no fork, the program is started anew each time."""
+    if not hasattr(os, "fork"):
+        yield None
+        return
+    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
+    files = tmp_path_factory.mktemp("server")
+    with subprocess.Popen(
+        [sys.executable, "-c", SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        run.server = process, files
+        yield process
+        process.stdin.close()
+    run.server = None
+
+
+def run(*arguments, cwd, code=0, fresh=False, env=None):
     """Run the program; return what it wrote to stdout and stderr."""
-    done = subprocess.run(
-        [PROGRAM, *map(str, arguments)],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        encoding="utf-8",
-        **options,
-    )
-    assert done.returncode == code, (arguments, done.returncode, done.stdout, done.stderr)
-    assert "\x1b" not in done.stdout + done.stderr
-    return done.stdout, done.stderr
+    argv = [PROGRAM, *map(str, arguments)]
+    if fresh or run.server is None:
+        done = subprocess.run(argv, cwd=cwd, env=env, capture_output=True, timeout=120)
+        found, out, err = done.returncode, done.stdout.decode(), done.stderr.decode()
+    else:
+        process, files = run.server
+        paths = {name: str(files / name) for name in ("out", "err")}
+        process.stdin.write(json.dumps({"argv": argv, "cwd": str(cwd), **paths}) + "\n")
+        process.stdin.flush()
+        found = int(process.stdout.readline())
+        out, err = (Path(path).read_text("utf-8") for path in paths.values())
+    assert found == code, (arguments, found, out, err)
+    assert "\x1b" not in out + err
+    return out, err
 
 
-def refuse(*arguments, cwd, code, says):
+def refuse(*arguments, cwd, code, says, fresh=False):
     """Check that an error is one sentence that says something, and that nothing is written."""
     before = {path: path.stat().st_mtime_ns for path in Path(cwd).rglob("*")}
-    out, err = run(*arguments, cwd=cwd, code=code)
+    out, err = run(*arguments, cwd=cwd, code=code, fresh=fresh)
     sentences = [line for line in err.splitlines() if not line.startswith("note: ")]
     assert len(sentences) == 1
     assert sentences[0].startswith("fanbayes: ")
@@ -77,7 +116,9 @@ def folder(tmp_path_factory):
     rows[240:].drop(columns="outcome").to_csv(folder / "new.csv", index=False)
     (folder / "costs.csv").write_text("outcome;send home;treat;refer\nwell;0;10;4\nill;50;0;4\n")
     arguments = ("--target", "outcome", "--ignore", "id", "--discrete", "grade")
-    (folder / "fit.txt").write_text("\0".join(run("fit", "patients.csv", *arguments, "-o", "m.fan", cwd=folder)))
+    (folder / "fit.txt").write_text(
+        "\0".join(run("fit", "patients.csv", *arguments, "-o", "m.fan", cwd=folder, fresh=True))
+    )
     return folder
 
 
@@ -91,7 +132,7 @@ def rows(folder):
 
 
 def test_version_and_help_and_start_up(folder):
-    out, _ = run("--version", cwd=folder)
+    out, _ = run("--version", cwd=folder, fresh=True)
     assert out.startswith(f"fanbayes {fanbayes.__version__}, native backend ")
     assert out.split()[-1] in fanbayes._native.backends()
     out, _ = run("--help", cwd=folder)
@@ -111,7 +152,7 @@ def test_the_command_line_itself_imports_nothing_heavy():
 
 def test_completion(folder):
     environment = {"_FANBAYES_COMPLETE": "complete_bash", "COMP_WORDS": "fanbayes e", "COMP_CWORD": "1", "PATH": ""}
-    out, _ = run(cwd=folder, env=environment)
+    out, _ = run(cwd=folder, env=environment, fresh=True)
     assert out.split() == ["evaluate", "explain"]
 
 
@@ -199,7 +240,7 @@ def test_fit_refuses(folder, tmp_path):
         (("fit", "p.csv", "-t", "outcome", "-o", "no/m.fan"), "there is no folder no"),
         (("fit", "p.csv", "-t", "outcome", "-o", "."), "not a file"),
     ]:
-        refuse(*arguments, cwd=tmp_path, code=2, says=says)
+        refuse(*arguments, cwd=tmp_path, code=2, says=says, fresh=says == "--target")
 
 
 BAD_FILES = {
@@ -240,7 +281,7 @@ def read(path):
 
 
 def test_predict_writes_class_and_probabilities(folder, rows, tmp_path):
-    _, err = run("predict", folder / "m.fan", folder / "new.csv", "-o", "out.csv", cwd=tmp_path)
+    _, err = run("predict", folder / "m.fan", folder / "new.csv", "-o", "out.csv", cwd=tmp_path, fresh=True)
     assert "does not use: id." in err
     clf = fanbayes.load(folder / "m.fan")
     found = read(tmp_path / "out.csv")
@@ -349,7 +390,7 @@ def test_predict_refuses(folder, tmp_path):
         ((*predict, "--prior", "none.json"), 2, "none.json"),
         ((*predict, "-o", "no/out.csv"), 2, "there is no folder no"),
     ]:
-        refuse(*arguments, cwd=tmp_path, code=code, says=says)
+        refuse(*arguments, cwd=tmp_path, code=code, says=says, fresh=says in ("none.fan", "truncated"))
 
 
 # ---------------------------------------------------------------- explain and show
@@ -389,13 +430,13 @@ def test_explain(folder, rows, tmp_path):
 
 def test_explain_writes_ascii_where_it_must(folder):
     environment = {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
-    out, _ = run("explain", "m.fan", "new.csv", "--row", "1", cwd=folder, env=environment)
+    out, _ = run("explain", "m.fan", "new.csv", "--row", "1", cwd=folder, env=environment, fresh=True)
     assert out.isascii()
     assert "|#" in out
 
 
 def test_show(folder):
-    out, _ = run("show", "m.fan", cwd=folder)
+    out, _ = run("show", "m.fan", cwd=folder, fresh=True)
     about = json.loads(run("show", "m.fan", "--json", cwd=folder)[0])
     clf = fanbayes.load(folder / "m.fan")
     assert about["n_components"] == clf.n_components_
@@ -414,7 +455,7 @@ def test_show(folder):
 
 def test_evaluate(folder, tmp_path):
     options = ("-t", "outcome", "--ignore", "id", "--folds", "4", "--html", "page.html")
-    out, _ = run("evaluate", folder / "patients.csv", *options, cwd=tmp_path)
+    out, _ = run("evaluate", folder / "patients.csv", *options, cwd=tmp_path, fresh=True)
     head = next(line for line in out.splitlines() if line.split() == ["NB", "FM", "FAN"])
     accuracy = next(line for line in out.splitlines() if line.startswith("accuracy "))
     assert head
@@ -436,7 +477,7 @@ def test_evaluate(folder, tmp_path):
     assert len(found["differences"]) == 6 * 4
     assert found["files"] == ["here/reliability.svg", "here/roc.svg"]
     assert f"{found['models']['NB']['accuracy']['value']:.4f}" in accuracy
-    assert not [path for path in tmp_path.rglob(".*")]
+    assert not list(tmp_path.rglob(".*"))
 
 
 def test_evaluate_refuses(folder, tmp_path):

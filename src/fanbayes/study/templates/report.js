@@ -39,17 +39,23 @@
 
   /* ---------------------------------------------------------------- scales and axes */
 
-  const SIZE = 420, LEFT = 52, RIGHT = 8, TOP = 10, BOTTOM = 48;
-  const WIDTH = SIZE - LEFT - RIGHT, HEIGHT = SIZE - TOP - BOTTOM;
+  const LEFT = 62, RIGHT = 12, TOP = 10, BOTTOM = 48;
+  let printing = false;
+  /* Drawn at the size it is shown in, so that text keeps its own. */
+  const sizeOf = (place) => (printing ? 330 : Math.min(Math.max(place.clientWidth, 280), 560));
 
-  function scale(low, high, root) {
-    /* A value between low and high to a share of the axis; with root, -x is laid out by -sqrt(x). */
-    const bend = root ? (v) => -Math.sqrt(Math.max(-v, 0)) : (v) => v;
+  function scale(low, high, log) {
+    /* A value between low and high to a share of the axis; with log, -x is laid out by -log(x). */
+    const bend = log ? (v) => -Math.log(Math.max(-v, -high)) : (v) => v;
     return (v) => (bend(v) - bend(low)) / (bend(high) - bend(low));
   }
 
-  function ticks(low, high, root) {
-    if (root) return [0, -0.1, -0.5, -1, -2, -4, -8, -16, -32].filter((t) => t >= low && t <= high);
+  function ticks(low, high, log) {
+    if (log) {
+      const steps = low / high > 1000 ? [1] : [1, 3];
+      const decades = [-5, -4, -3, -2, -1, 0, 1].flatMap((power) => steps.map((m) => -m * 10 ** power));
+      return decades.map((t) => Number(t.toPrecision(1))).filter((t) => t >= low && t <= high);
+    }
     const rough = (high - low) / 5, power = 10 ** Math.floor(Math.log10(rough));
     const step = [1, 2, 2.5, 5, 10].map((m) => m * power).find((s) => s >= rough);
     const found = [];
@@ -57,24 +63,24 @@
     return found;
   }
 
-  function axes(low, high, root, labelX, labelY, description) {
-    const at = scale(low, high, root);
-    const x = (v) => LEFT + WIDTH * at(v), y = (v) => TOP + HEIGHT * (1 - at(v));
-    const svg = shape("svg", { viewBox: `0 0 ${SIZE} ${SIZE}`, role: "group", "aria-label": description });
-    for (const t of ticks(low, high, root)) {
+  function axes(size, low, high, log, labelX, labelY, description) {
+    const at = scale(low, high, log), width = size - LEFT - RIGHT, height = size - TOP - BOTTOM;
+    const x = (v) => LEFT + width * at(v), y = (v) => TOP + height * (1 - at(v));
+    const svg = shape("svg", { viewBox: `0 0 ${size} ${size}`, role: "group", "aria-label": description });
+    for (const t of ticks(low, high, log)) {
       const label = minus(String(t));
       svg.append(
-        shape("line", { class: "grid", x1: x(t), x2: x(t), y1: TOP, y2: TOP + HEIGHT }),
-        shape("line", { class: "grid", x1: LEFT, x2: LEFT + WIDTH, y1: y(t), y2: y(t) }),
-        shape("text", { x: x(t), y: TOP + HEIGHT + 17, "text-anchor": "middle" }, label),
+        shape("line", { class: "grid", x1: x(t), x2: x(t), y1: TOP, y2: TOP + height }),
+        shape("line", { class: "grid", x1: LEFT, x2: LEFT + width, y1: y(t), y2: y(t) }),
+        shape("text", { x: x(t), y: TOP + height + 17, "text-anchor": "middle" }, label),
         shape("text", { x: LEFT - 7, y: y(t) + 4, "text-anchor": "end" }, label),
       );
     }
     svg.append(
-      shape("rect", { class: "frame", x: LEFT, y: TOP, width: WIDTH, height: HEIGHT }),
+      shape("rect", { class: "frame", x: LEFT, y: TOP, width: width, height: height }),
       shape("line", { class: "diagonal", x1: x(low), y1: y(low), x2: x(high), y2: y(high) }),
-      shape("text", { class: "title", x: LEFT + WIDTH / 2, y: SIZE - 10, "text-anchor": "middle" }, labelX),
-      shape("text", { class: "title", transform: `translate(13 ${TOP + HEIGHT / 2}) rotate(-90)`, "text-anchor": "middle" }, labelY),
+      shape("text", { class: "title", x: LEFT + width / 2, y: size - 10, "text-anchor": "middle" }, labelX),
+      shape("text", { class: "title", transform: `translate(11 ${TOP + height / 2}) rotate(-90)`, "text-anchor": "middle" }, labelY),
     );
     return { svg, x, y };
   }
@@ -83,12 +89,12 @@
 
   const figures = [
     { place: "plot-accuracy", measure: ACCURACY, name: "accuracy", good: (v) => v, digits: 3 },
-    { place: "plot-entropy", measure: ENTROPY, name: "−CE", good: (v) => -v, digits: 3, root: true },
+    { place: "plot-entropy", measure: ENTROPY, name: "−CE", good: (v) => -v, digits: 3, log: true },
     { place: "plot-roc", measure: ROC, name: "ROC area", good: (v) => v, digits: 3 },
   ];
   const radius = (rows) => 2.2 + 1.5 * Math.max(Math.log10(rows) - 1, 0);
 
-  function drawFigure({ place, measure, name, good, digits, root }) {
+  function drawFigure({ place, measure, name, good, digits, log }) {
     const [first, second] = data.pairs[state.pair];
     const column = (model) => data.models.indexOf(model);
     const points = data.cases
@@ -102,13 +108,13 @@
       .sort((a, b) => b.item.rows - a.item.rows);
     const values = points.flatMap((point) => [point.x, point.y]);
     let low = Math.min(...values), high = Math.max(...values);
-    if (root) [low, high] = [low * 1.08 - 0.02, 0];
+    if (log) [low, high] = [low * 1.2, Math.min(Math.max(high / 1.2, -1), -0.001)];
     else [low, high] = [low - 0.03 * (high - low) - 0.002, Math.min(high + 0.03 * (high - low) + 0.002, 1.004)];
     const above = points.filter((point) => point.y > point.x + 1e-9).length;
     const below = points.filter((point) => point.y < point.x - 1e-9).length;
-    const { svg, x, y } = axes(low, high, root, `${second}, ${name}`, `${first}, ${name}`,
-      `${name} of ${first} against ${second}: ${above} cases above the diagonal, ${below} below, ${points.length} in all`);
     const plot = byId(place);
+    const { svg, x, y } = axes(sizeOf(plot), low, high, log, `${second}, ${name}`, `${first}, ${name}`,
+      `${name} of ${first} against ${second}: ${above} cases above the diagonal, ${below} below, ${points.length} in all`);
     const circles = points.map((point) => {
       const { item } = point;
       const circle = shape("circle", {
@@ -154,6 +160,7 @@
         other.classList.toggle("hot", other.dataset.case === circle.dataset.case);
       }
     }
+    showDetails(Number(circle.dataset.case));
     tip.replaceChildren(...content);
     tip.hidden = false;
     const box = circle.getBoundingClientRect(), own = tip.getBoundingClientRect();
@@ -161,6 +168,21 @@
     const top = box.top - own.height - 8;
     tip.style.left = `${Math.max(left, 8)}px`;
     tip.style.top = `${top < 8 ? box.bottom + 8 : top}px`;
+  }
+
+  function showDetails(i) {
+    const item = data.cases[i], row = data.results[state.column][i];
+    const columns = [["Accuracy", ACCURACY, 3], ["CE", ENTROPY, 3], ["ROC area", ROC, 3], ["ECE", ECE, 3], ["Components", COMPONENTS, 1]];
+    byId("details").replaceChildren(
+      node("h3", {}, title(item)),
+      node("p", {}, `${item.rows} rows, ${item.features} ${item.kind} features, ${item.classes} classes`),
+      node("table", { class: "numbers" }, [
+        node("thead", {}, node("tr", {}, [node("td"), ...columns.map(([label]) => node("th", { scope: "col" }, label))])),
+        node("tbody", {}, data.models.map((model, m) => node("tr", {}, [
+          node("th", { scope: "row" }, model), ...columns.map(([, at, digits]) => node("td", {}, fixed(row[m]?.[at], digits))),
+        ]))),
+      ]),
+    );
   }
 
   function calm() {
@@ -273,10 +295,12 @@
   function drawReliability() {
     const curves = data.reliability[state.reliability];
     const chosen = state.shown < 0 ? curves.all : curves.cases[state.shown];
-    byId("reliability").replaceChildren(...data.models.filter((model) => chosen[model]).map((model) => {
+    const place = byId("reliability"), columns = getComputedStyle(place).gridTemplateColumns.split(" ");
+    const size = printing ? 330 : Math.min(Math.max(parseFloat(columns[0]) || 340, 280), 420);
+    place.replaceChildren(...data.models.filter((model) => chosen[model]).map((model) => {
       const points = chosen[model];
       const ece = points.reduce((sum, [predicted, observed, share]) => sum + share * Math.abs(observed - predicted), 0);
-      const { svg, x, y } = axes(0, 1, false, "confidence", "accuracy", `Reliability of ${model}, ECE ${fixed(ece, 3)}`);
+      const { svg, x, y } = axes(size, 0, 1, false, "confidence", "accuracy", `Reliability of ${model}, ECE ${fixed(ece, 3)}`);
       const path = points.map(([predicted, observed], i) => `${i ? "L" : "M"}${x(predicted)} ${y(observed)}`).join("");
       const group = shape("g", { class: model }, shape("path", { class: "curve", d: path }));
       for (const [predicted, observed, share] of points) {
@@ -317,8 +341,15 @@
     state.find = event.target.value;
     drawTable();
   });
+  const drawPlots = () => { drawFigures(); drawReliability(); };
+  let width = innerWidth;
+  addEventListener("resize", () => {
+    if (innerWidth !== width) drawPlots();
+    width = innerWidth;
+  });
+  addEventListener("beforeprint", () => { printing = true; drawPlots(); });
+  addEventListener("afterprint", () => { printing = false; drawPlots(); });
   drawLegend();
-  drawFigures();
+  drawPlots();
   drawTable();
-  drawReliability();
 })();

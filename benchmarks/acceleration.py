@@ -1,0 +1,75 @@
+"""Accelerated against plain EM: passes from the same start to within 1e-6 of where plain EM ends."""
+
+from __future__ import annotations
+
+import numpy as np
+import real_data
+from measure import Result
+
+from fanbayes.data.table import EncodedTable
+from fanbayes.estimators.classifiers import FANClassifier
+from fanbayes.learning.em import Problem, advance, begin
+from fanbayes.learning.expectation import Workers
+from fanbayes.learning.starts import labelled_naive_bayes, random_networks
+from fanbayes.model.network import Prior
+from fanbayes.model.structure import fan
+
+NAMES = [
+    "iris", "vote", "heart-cleveland", "glass", "soybean-large", "vehicle", "credit-a", "tae", "car", "vowel", "zoo",
+    "led7", "hepatitis", "lymphography", "ecoli", "wine", "breast-cancer", "flags", "mushroom", "page-blocks",
+]  # fmt: skip
+
+
+def run() -> list[Result]:
+    near, whole, elsewhere, rows = [], [], 0, []
+    for data in real_data.load(NAMES):
+        classes, _, table = FANClassifier()._read(data.X, data.y, None)
+        for n_components in (2, 4):
+            found = passes(table.fused(), len(classes), n_components)
+            rows.append({"dataset": data.name, "n_components": n_components, **found})
+            if found["ends"] == "elsewhere":
+                elsewhere += 1
+                continue
+            near.append(found["plain"] / found["accelerated"])
+            whole.append(found["plain to 1e-10"] / found["accelerated to 1e-10"])
+    if not rows:
+        return []
+    slow = [r["plain"] / r["accelerated"] for r in rows if r["ends"] == "same" and r["plain"] >= 60]
+    return [
+        Result(
+            "passes of plain / accelerated EM to 1e-6 of the end (geometric mean)",
+            _mean(near),
+            3,
+            detail={"runs": rows},
+        ),
+        Result("the same where plain EM needs 60 passes or more", _mean(slow)),
+        Result("the same to convergence at tol 1e-10", _mean(whole)),
+        Result("runs that end elsewhere", float(elsewhere), unit=f"of {len(rows)}"),
+    ]
+
+
+def passes(table: EncodedTable, n_classes: int, n_components: int) -> dict[str, object]:
+    """Passes of both from one start."""
+    crew, prior = Workers(), Prior(1.0, "map", 1e-6)
+    nb, _ = labelled_naive_bayes(table, n_classes, prior, crew)
+    structure = fan([n_components] * n_classes, "shared")
+    start = random_networks(nb, structure, prior, np.random.default_rng(1), 1)
+    traces = []
+    for accelerate in (False, True):
+        problem = Problem(table, prior, False, crew, accelerate)
+        traces.append(np.array(advance(problem, begin(problem, start), 5000, 1e-10).traces[0]))
+    plain, fast = traces
+    goal = plain[-1] - 1e-6 * abs(plain[-1])
+    same = abs(fast[-1] - plain[-1]) <= 1e-6 * abs(plain[-1])
+    return {
+        "plain": int(np.argmax(plain >= goal)) + 1,
+        "accelerated": int(np.argmax(fast >= goal)) + 1,
+        "plain to 1e-10": len(plain),
+        "accelerated to 1e-10": len(fast),
+        "ends": "same" if same else "elsewhere",
+        "difference": float(fast[-1] - plain[-1]),
+    }
+
+
+def _mean(ratios: list[float]) -> float:
+    return float(np.exp(np.mean(np.log(ratios)))) if ratios else float("nan")

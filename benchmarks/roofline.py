@@ -1,0 +1,43 @@
+"""The fused pass as a multiple of what any E-step must do: fetch and add each code's row of the table."""
+
+from __future__ import annotations
+
+import numpy as np
+from measure import Result, seconds
+
+from fanbayes import _native
+from fanbayes.data.sources import array_sources
+from fanbayes.data.table import learn_table
+
+ROWS, COLUMNS, LEVELS, COMPONENTS = 50_000, 20, 5, 8
+
+
+def run() -> list[Result]:
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, LEVELS, (ROWS, COLUMNS))
+    sources = list(array_sources(X, [f"x{j}" for j in range(COLUMNS)]))
+    _, table = learn_table(sources, [True] * COLUMNS, None, np.zeros(ROWS, dtype=np.int32), None)
+    fused = table.fused()  # as every fit does
+    n_levels = int(table.layout.first_level[-1])
+    log_table = np.log(rng.random((1, n_levels, COMPONENTS)))
+    log_weight = np.full((1, COMPONENTS), -np.log(COMPONENTS))
+    states = _native.States([0, COMPONENTS], [0], COMPONENTS)
+    gaussian = np.zeros((1, 3, 0, COMPONENTS))
+
+    def gather() -> None:
+        _native.gather(table.rows, log_table[0])
+
+    def expect() -> None:
+        _native.expect(fused.rows, states, log_weight, log_table, gaussian, 0, ROWS, False)
+
+    results = []
+    best = _native.backend()
+    for backend in _native.backends():
+        _native.use_backend(backend)
+        least, whole = seconds(gather, expect, repeat=40)
+        target = 4 if backend != "baseline" else None
+        name = f"fused pass / gather-and-add, 8 components, {backend}"
+        detail = {"ms": {"gather": least * 1e3, "pass": whole * 1e3}, "codes per row": fused.narrow.shape[1]}
+        results.append(Result(name, whole / least, target, "less", detail=detail))
+    _native.use_backend(best)
+    return results

@@ -1,0 +1,201 @@
+"""Text files of rows: CSV and ARFF, also compressed, as a header and records."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import re
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import IO, Literal, NamedTuple, TextIO, TypeAlias
+
+Kind: TypeAlias = Literal["discrete", "continuous"]
+
+SEPARATORS = ",;\t|"
+COMPRESSION = {".gz": "gzip", ".xz": "lzma", ".bz2": "bz2"}
+_DAMAGED: tuple[type[Exception], ...] = (OSError, EOFError, ImportError, zlib.error)
+with suppress(ImportError):  # some builds of Python lack xz
+    from lzma import LZMAError
+
+    _DAMAGED += (LZMAError,)
+
+
+class DatasetError(ValueError):
+    """A file, column or suite that cannot be used, in one sentence that names it and the remedy."""
+
+
+class Header(NamedTuple):
+    """What a text file itself says of a column; `levels` is empty unless the file lists them."""
+
+    name: str
+    kind: Kind | None = None
+    levels: tuple[str, ...] = ()
+
+
+Records: TypeAlias = Iterator[tuple[int, Sequence[str]]]
+Reader: TypeAlias = Callable[[], tuple[list[Header], Records]]
+
+
+@contextmanager
+def open_bytes(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file, decompressed if its name asks for it; damage found on the way is a `DatasetError`."""
+    library = COMPRESSION.get(path.suffix.lower())
+    try:
+        with import_module(library).open(path, "rb") if library else path.open("rb") as file:
+            yield file
+    except FileNotFoundError:
+        raise DatasetError(f"there is no file {path}.") from None
+    except _DAMAGED as error:
+        raise DatasetError(f"cannot read {path}: {error}.") from None
+
+
+@contextmanager
+def _open_text(path: Path, encoding: str | None) -> Iterator[TextIO]:
+    with open_bytes(path) as file:
+        if encoding is None:
+            start = file.read(2)
+            file.seek(0)
+            encoding = "utf-16" if start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig"
+        try:
+            # The csv module has to see line ends as they are.
+            text = io.TextIOWrapper(file, encoding=encoding, newline="")
+        except LookupError:
+            raise DatasetError(f"there is no encoding {encoding!r}: 'utf-8' or 'cp1252' may do.") from None
+        try:
+            yield text
+        except UnicodeError:
+            raise DatasetError(
+                f"{path}{_undecodable(path, encoding)} is not {encoding.removesuffix('-sig')} text: "
+                "name its encoding, for example 'cp1252', or save it as UTF-8."
+            ) from None
+
+
+def _undecodable(path: Path, encoding: str) -> str:
+    """Find the line and byte that the decoder stumbled over, which reads ahead and cannot tell itself."""
+    if not encoding.startswith("utf-8"):
+        return ""
+    with open_bytes(path) as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                line.decode(encoding)
+            except UnicodeDecodeError as error:
+                return f", line {number}, byte {error.start + 1} ({line[error.start]:#04x})"
+    return ""
+
+
+def read_csv(path: Path, encoding: str | None, separator: str | None) -> tuple[list[Header], Records]:
+    """Read the header line of a CSV file, and its records."""
+    with _open_text(path, encoding) as file:
+        sample = file.read(1 << 16)
+    if not sample.strip(' "\t\r\n'):
+        raise DatasetError(f"{path} is empty: it needs a line of column names, then a line for each row.")
+    if separator is None:
+        separator = max(SEPARATORS, key=partial(_fit, sample))
+    elif len(separator) != 1 or separator in '"\r\n':
+        raise DatasetError(f"the separator {separator!r} is not a single character such as ',' or ';'.")
+    records = _csv_records(path, encoding, separator)
+    _, names = next(records)
+    return [Header(name.strip()) for name in names], records
+
+
+def _fit(sample: str, separator: str) -> tuple[bool, int]:
+    """Prefer a separator that cuts the first two lines alike, then one that cuts the first more often."""
+    lines = io.StringIO(sample, newline="")
+    rows = (row for row in csv.reader(lines, delimiter=separator, skipinitialspace=True) if row)
+    first, second = next(rows), next(rows, [])
+    return len(first) == len(second) > 1, len(first)
+
+
+def _csv_records(path: Path, encoding: str | None, separator: str) -> Records:
+    """Yield the number of each line that is not blank and its fields; the first has the names."""
+    width = 0
+    with _open_text(path, encoding) as file:
+        reader = csv.reader(file, delimiter=separator, skipinitialspace=True, strict=True)
+        try:
+            for row in reader:
+                if row and (row != [""] or width == 1):
+                    width = width or len(row)
+                    yield reader.line_num, row
+        except csv.Error as error:
+            where = f"{path}, line {reader.line_num}"
+            raise DatasetError(f"{where}: {error}; look for a quote too many or too few above.") from None
+
+
+_QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
+_ATTRIBUTE = re.compile(rf"@attribute\s+({_QUOTED}|[^\s{{]+)\s*(.*)", re.IGNORECASE)
+_FIELD = re.compile(rf"\s*({_QUOTED}|[^,]*?)\s*(,|$)")
+_ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
+
+
+def read_arff(path: Path, encoding: str | None) -> tuple[list[Header], Records]:
+    """Read the declarations of an ARFF file, and its records."""
+    lines = _arff_lines(path, encoding)
+    headers: list[Header] = []
+    for number, line in lines:
+        if line.lower().startswith("@data"):
+            return headers, _arff_records(lines, path)
+        if line.lower().startswith("@attribute"):
+            headers.append(_arff_attribute(line, f"{path}, line {number}"))
+        elif not line.lower().startswith("@relation"):
+            raise DatasetError(f"{path}, line {number}: {line[:40]!r} is not an ARFF declaration.")
+    raise DatasetError(f"{path} has no @data line: it is not a complete ARFF file.")
+
+
+def _arff_lines(path: Path, encoding: str | None) -> Iterator[tuple[int, str]]:
+    """Yield the lines that are neither blank nor comments, numbered."""
+    with _open_text(path, encoding) as file:
+        for number, line in enumerate(file, start=1):
+            line = line.strip()
+            if line and not line.startswith("%"):
+                yield number, line
+
+
+def _arff_attribute(line: str, where: str) -> Header:
+    match = _ATTRIBUTE.fullmatch(line)
+    if match is None or not match[2]:
+        raise DatasetError(f"{where}: an attribute needs a name and a type.")
+    name, type_ = _unquote(match[1]), match[2]
+    if type_.startswith("{"):
+        if "}" not in type_:
+            raise DatasetError(f"{where}: the levels of {name!r} do not end with a brace on the same line.")
+        levels = _arff_fields(type_[1 : type_.rindex("}")], where)
+        return Header(name, "discrete", tuple(dict.fromkeys(levels)))
+    type_ = type_.split()[0].lower()
+    if type_ == "relational":
+        raise DatasetError(f"{where}: {name!r} is a table of its own, which a classifier cannot use.")
+    if type_ in ("numeric", "real", "integer"):
+        return Header(name, "continuous")
+    return Header(name, "discrete" if type_ == "string" else None)
+
+
+def _arff_records(lines: Iterator[tuple[int, str]], path: Path) -> Records:
+    for number, line in lines:
+        where = f"{path}, line {number}"
+        if line.startswith("{"):
+            raise DatasetError(f"{where}: sparse ARFF is not read: convert the file to plain ARFF or CSV.")
+        yield number, _arff_fields(line, where)
+
+
+def _arff_fields(line: str, where: str) -> list[str]:
+    """Split at the commas outside quotes."""
+    if not {"'", '"'} & set(line):
+        return [text.strip() for text in line.split(",")]
+    fields, start, more = [], 0, ","
+    while more:
+        match = _FIELD.match(line, start)
+        if match is None:
+            raise DatasetError(f"{where}: look for a quote too many or too few.")
+        fields.append(_unquote(match[1]))
+        start, more = match.end(), match[2]
+    return fields
+
+
+def _unquote(text: str) -> str:
+    if text[:1] not in ("'", '"'):
+        return text
+    return re.sub(r"\\(.)", lambda match: _ESCAPES.get(match[1], match[1]), text[1:-1])
