@@ -3,7 +3,7 @@ NATIVE := CMakeLists.txt $(wildcard src/native/*)
 
 DATA ?=
 
-.PHONY: test test-slow lint demo bench clean
+.PHONY: test test-slow lint demo docs bench clean
 
 .venv/bin/python:
 	python3 -m venv .venv
@@ -25,8 +25,18 @@ lint: .venv/.installed
 	.venv/bin/mypy
 	.venv/bin/lint-imports
 
+# A minute or two; ends with the table of wins and losses and the path of the page.
 demo: .venv/.installed
-	$(PY) -m fanbayes.study.demo
+	.venv/bin/fanbayes study real --suite builtin --out build/demo
+	.venv/bin/fanbayes study report build/demo
+
+docs: .venv/.docs
+	.venv/bin/mkdocs build --strict --quiet
+	@echo "The guide: build/docs/index.html"
+
+.venv/.docs: .venv/.installed
+	$(PY) -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	touch $@
 
 # Peers live in an environment of their own. DATA=folder adds the benchmarks that need real datasets.
 bench: .bench-venv/.installed

@@ -272,6 +272,17 @@ def test_auto_counts_weights_as_rows():
     assert_same_model(weighted, repeated, X)
 
 
+@pytest.mark.parametrize("name", ["fan", "fm"])
+def test_weights_and_order_of_so_many_rows_that_starts_see_a_part(name):
+    X, y = mixed_rows(6000, unlabelled=0.1)
+    count = np.random.default_rng(3).integers(1, 4, len(X))
+    twice = np.random.default_rng(4).permutation(np.repeat(np.arange(len(X)), count))
+    model = clone(MODELS[name]).set_params(n_init=4, tol=1e-5)
+    weighted = clone(model).fit(X, y, sample_weight=count)
+    repeated = clone(model).fit(X.iloc[twice].reset_index(drop=True), y[twice])
+    assert_same_model(weighted, repeated, X, tol=1e-6)
+
+
 def test_rows_have_no_order(model):
     X, y = mixed_rows(unlabelled=0.15)
     order = np.random.default_rng(5).permutation(len(X))

@@ -151,7 +151,7 @@ def test_codes_lead_back_to_the_values(dtypes, n, random):
         elif dtype == "?":
             values = [random.random() < 0.5 for _ in range(n)]
         elif dtype.startswith("f"):
-            values = [random.choice([0.5, -2.0, 1e20, float("nan"), 2.0**24]) for _ in range(n)]
+            values = [random.choice([0.5, -2.0, 1e20, float("nan"), 2.0**24, 1234.5]) for _ in range(n)]
         else:
             low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
             values = [random.choice([low, high, 0, 3, high // 2]) for _ in range(n)]
@@ -242,6 +242,19 @@ def test_fused_codes_are_digits_of_the_columns():
         np.testing.assert_array_equal(fused.narrow[:, g], code)
     few = learn(data[:5], [True] * 5)[1]
     assert few.fused() is few  # not worth it
+
+
+def test_few_different_rows_are_not_thinned():
+    """Equal rows stay or go together: a handful of them would stand for nothing."""
+    rng = np.random.default_rng(0)
+    _, table = learn(rng.integers(1, 3, (20_000, 3)), [True] * 3)
+    assert table.thinned(1000) is table
+    _, table = learn(np.repeat(rng.normal(size=(20, 2)), 1000, axis=0), [False] * 2)
+    assert table.thinned(1000) is table
+    _, table = learn(rng.normal(size=(20_000, 2)), [False] * 2)
+    few = table.thinned(1000)
+    assert few.n_rows < 2000
+    assert few.total_weight == pytest.approx(20_000, rel=0.2)
 
 
 # ---------------------------------------------------------------- intervals

@@ -173,7 +173,7 @@ def _odds(log_odds: float) -> str:
 
 def _percent(p: float) -> str:
     """Per cent, with as many digits as it takes not to say 0 or 100."""
-    for digits in (1, 2, 4):
+    for digits in (1, 2):
         text = f"{100 * p:.{digits}f}"
         if 0 < float(text) < 100:
             return f"{text} %"

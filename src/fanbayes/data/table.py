@@ -158,6 +158,8 @@ class EncodedTable:
         wanted = np.maximum(n_cases * cases / cases.sum(), n_cases / np.count_nonzero(cases))
         share = np.minimum(1.0, np.divide(wanted, cases, out=np.ones_like(cases), where=cases > 0))[group]
         keep = self.fingerprint < share
+        if len(np.unique(self.fingerprint[keep])) < n_cases / 4:
+            return self  # too few different rows for some of them to stand for the others
         return replace(self._rows(keep), weights=(weight / share)[keep])
 
     @cached_property

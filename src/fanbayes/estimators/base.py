@@ -37,6 +37,7 @@ from fanbayes.learning.em import Problem
 from fanbayes.learning.expectation import Workers, posterior, workers
 from fanbayes.learning.selection import Fit, Search, Selection, select
 from fanbayes.model.attribution import Explanation, explain
+from fanbayes.model.families.gaussian import Variance
 from fanbayes.model.network import Network, Prior
 from fanbayes.model.sampling import draw
 from fanbayes.model.tables import feature_parameters
@@ -49,7 +50,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     # Set by the subclasses' constructors.
     alpha: float
-    variance: Literal["map", "paper"]
+    variance: Variance
     variance_floor: float
     algorithm: Literal["em", "cem"]
     max_iter: int
@@ -177,7 +178,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _check_parameters(self) -> None:
         require_real("alpha", self.alpha, above=0.0)
-        require_choice("variance", self.variance, ("map", "paper"))
+        require_choice("variance", self.variance, ("map", "tied", "tied_class", "paper"))
         require_real("variance_floor", self.variance_floor, above=0.0)
         require_choice("algorithm", self.algorithm, ("em", "cem"))
         require_integer("max_iter", self.max_iter, 1)

@@ -13,6 +13,7 @@ from fanbayes.estimators.base import NetworkClassifier
 from fanbayes.estimators.validation import require_choice, require_integer
 from fanbayes.learning.scores import Criterion
 from fanbayes.learning.selection import Search
+from fanbayes.model.families.gaussian import Variance
 from fanbayes.model.structure import Mixing, Structure, fan, finite_mixture, naive_bayes
 
 
@@ -26,8 +27,9 @@ class NBClassifier(NetworkClassifier):
     ----------
     alpha : float, default=1.0
         Added to every count (Laplace's rule), for features and classes.
-    variance : {"map", "paper"}, default="map"
-        Variance of a continuous feature in a class: posterior mode under a weak prior, or equation (7).
+    variance : {"map", "tied", "tied_class", "paper"}, default="map"
+        Variance of a continuous feature in a class: posterior mode under a weak prior; the same with one variance
+        for all classes ("tied"; "tied_class" is "map" here); or equation (7).
     variance_floor : float, default=1e-6
         Least variance, as a share of the column's own.
     algorithm : {"em", "cem"}, default="em"
@@ -74,7 +76,7 @@ class NBClassifier(NetworkClassifier):
         self,
         *,
         alpha: float = 1.0,
-        variance: Literal["map", "paper"] = "map",
+        variance: Variance = "map",
         variance_floor: float = 1e-6,
         algorithm: Literal["em", "cem"] = "em",
         max_iter: int = 1000,
@@ -173,8 +175,9 @@ class FANClassifier(_HiddenClassifier):
         Whether the hidden variable has one distribution p(h) or one for each class, p(h | c).
     alpha : float, default=1.0
         Added to every count (Laplace's rule), for features, classes and components.
-    variance : {"map", "paper"}, default="map"
-        Variance of a continuous feature in a cell: posterior mode under a weak prior, or equation (7).
+    variance : {"map", "tied", "tied_class", "paper"}, default="map"
+        Variance of a continuous feature in a cell: posterior mode under a weak prior; the same with one variance for
+        all cells, or for all components of a class; or equation (7).
     variance_floor : float, default=1e-6
         Least variance, as a share of the column's own.
     n_init : int, default=8
@@ -234,7 +237,7 @@ class FANClassifier(_HiddenClassifier):
         algorithm: Literal["em", "cem"] = "em",
         mixing: Mixing = "shared",
         alpha: float = 1.0,
-        variance: Literal["map", "paper"] = "map",
+        variance: Variance = "map",
         variance_floor: float = 1e-6,
         n_init: int = 8,
         max_iter: int = 1000,
@@ -317,7 +320,7 @@ handle_unknown, n_jobs, random_state, verbose
         patience: int = 2,
         algorithm: Literal["em", "cem"] = "em",
         alpha: float = 1.0,
-        variance: Literal["map", "paper"] = "map",
+        variance: Variance = "map",
         variance_floor: float = 1e-6,
         n_init: int = 8,
         max_iter: int = 1000,

@@ -41,9 +41,9 @@ def score(network: Network, s: Statistics, prior: Prior, n: float) -> Scores:
     - CS:  log p(D' | M) - log p(D' | theta) + log p(D | theta), D' the data with expected statistics
     - ICL: log p(D, z | theta) - (d / 2) log N, z the most probable component of each row
     """
-    d = n_parameters(network.structure, network.layout)
+    d = n_parameters(network.structure, network.layout, prior.variance)
     log_likelihood = float(s.log_likelihood[0])
-    marginal = log_complete_marginal(s, network.structure, network.layout, prior.alpha)
+    marginal = log_complete_marginal(s, network.structure, network.layout, prior)
     penalty = 0.5 * d * math.log(n)
     return Scores(
         log_likelihood=log_likelihood,

@@ -21,6 +21,7 @@ from fanbayes.model.network import (
     estimate,
     estimate_factors,
     log_complete_likelihood,
+    tied_cells,
 )
 from fanbayes.model.structure import Structure, naive_bayes
 
@@ -117,6 +118,8 @@ def _disturb(network: Network, prior: Prior, rng: np.random.Generator, strength:
 
     strength : (n_networks, n_cells), 0 leaves a cell as it is
     """
+    tied = tied_cells(network.structure, prior.variance)
+    sigma2 = network.sigma2 if tied is None else tied.mean(network.sigma2)
     by = strength[:, None, :]
     table = network.log_table + by * np.log(rng.exponential(size=network.log_table.shape))
     mean = network.mean + by * np.sqrt(network.sigma2) * rng.standard_normal(network.mean.shape)
@@ -124,5 +127,5 @@ def _disturb(network: Network, prior: Prior, rng: np.random.Generator, strength:
         network,
         log_table=categorical.normalise(table, network.layout),
         mean=mean,
-        sigma2=np.maximum(network.sigma2, prior.floor),
+        sigma2=np.maximum(sigma2, prior.floor),
     )

@@ -32,8 +32,8 @@ class Prior:
     ----------
     alpha : float
         Added to every count of every multinomial (5).
-    variance : {"map", "paper"}
-        How variances are estimated.
+    variance : {"map", "tied", "tied_class", "paper"}
+        How variances are estimated: each cell its own, one for all cells or for those of a class, or (7).
     floor : float
         Least variance, in units of the column's own.
     """
@@ -145,15 +145,25 @@ class Network:
         return self.with_parameters([function(*p) for p in zip(self.parameters, *(o.parameters for o in others))])
 
 
-def n_parameters(structure: Structure, layout: Layout) -> int:
+def n_parameters(structure: Structure, layout: Layout, variance: Variance = "map") -> int:
     """Return d, the number of free parameters."""
-    per_cell = categorical.n_parameters(layout) + gaussian.N_PARAMETERS * layout.n_numbers
-    return structure.n_parameters(per_cell)
+    of_column = gaussian.n_parameters(structure.n_cells, tied_cells(structure, variance))
+    return structure.n_parameters(categorical.n_parameters(layout)) + layout.n_numbers * of_column
+
+
+def tied_cells(structure: Structure, variance: Variance) -> gaussian.Groups | None:
+    """Cells that share one variance: all of them, or those of a class where cells have one; else None."""
+    if variance not in ("tied", "tied_class"):
+        return None
+    of_class = structure.class_of_cell if variance == "tied_class" else None
+    of = np.zeros(structure.n_cells, dtype=np.intp) if of_class is None else of_class
+    return gaussian.Groups(np.flatnonzero(np.diff(of, prepend=-1)), of)
 
 
 def estimate(s: Statistics, structure: Structure, layout: Layout, prior: Prior) -> Network:
     """M-step: the parameters that maximise the posterior, given (expected) complete data."""
-    mean, sigma2 = gaussian.estimate(s.moments, prior.variance, prior.floor)
+    tied = tied_cells(structure, prior.variance)
+    mean, sigma2 = gaussian.estimate(s.moments, prior.variance, prior.floor, tied)
     return Network(
         structure,
         layout,
@@ -173,7 +183,7 @@ def log_prior(network: Network, prior: Prior) -> Floats:
     for theta in network.log_factors:
         total += prior.alpha * theta.sum(axis=-1)
     if prior.variance != "paper":
-        total += gaussian.log_prior(network.mean, network.sigma2)
+        total += gaussian.log_prior(network.mean, network.sigma2, tied_cells(network.structure, prior.variance))
     return total
 
 
@@ -185,9 +195,11 @@ def log_complete_likelihood(s: Statistics, network: Network) -> Floats:
     return total
 
 
-def log_complete_marginal(s: Statistics, structure: Structure, layout: Layout, alpha: float) -> Floats:
+def log_complete_marginal(s: Statistics, structure: Structure, layout: Layout, prior: Prior) -> Floats:
     """Log p(D' | M) of the completed data, parameters integrated out (n_networks,)."""
-    total = categorical.log_marginal(s.counts, layout, alpha) + gaussian.log_marginal(s.moments)
+    alpha = prior.alpha
+    total = categorical.log_marginal(s.counts, layout, alpha)
+    total += gaussian.log_marginal(s.moments, tied_cells(structure, prior.variance))
     for f in structure.factors:
         entries = s.states @ f.indicator
         parents = np.add.reduceat(entries, f.first, axis=-1)

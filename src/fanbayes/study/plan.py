@@ -259,6 +259,7 @@ class SimulatedPlan:
     test_size: int = 2000
     n_pairs: int = 10
     chosen: tuple[str, ...] = ()
+    max_components: int = 20  # well above the truth, so that too many can be told from too few
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -268,6 +269,7 @@ class SimulatedPlan:
             "sizes": list(self.sizes),
             "test_size": self.test_size,
             "pairs": self.n_pairs,
+            "max_components": self.max_components,
             "presets": {name: {"FAN": models["FAN"]} for name, models in presets().items()},
         }
 
@@ -295,7 +297,7 @@ class SimulatedPlan:
     def cost(self, task: Task, card: Card) -> float:
         """Seconds that a task may take."""
         assert isinstance(task, SimulatedTask)
-        return _cost(card, task.size, most_components("FAN", card.n_classes), task.preset)
+        return _cost(card, task.size, self.max_components, task.preset)
 
 
 Plan: TypeAlias = RealPlan | SimulatedPlan

@@ -254,12 +254,12 @@ class Executor:
     def _simulated(self, task: SimulatedTask) -> dict[str, Record]:
         plan = self.plan
         assert isinstance(plan, SimulatedPlan)
-        data, gold = self.dataset(task.dataset), self._gold_standard(task.dataset)
+        data, gold = self.dataset(task.dataset), self._gold_standard(plan, task.dataset)
         draw = [_seed(plan.seed, task.dataset, task.size, task.pair, which) for which in range(2)]
         X, y = gold.sample(task.size, random_state=draw[0])
         X_test, y_test = gold.sample(plan.test_size, random_state=draw[1])
         model = classifier("FAN", task.preset, "raw", len(data.classes), draw[0])
-        learnt = _learn(model, X, y, CRITERIA)
+        learnt = _learn(model.set_params(max_components=plan.max_components), X, y, CRITERIA)
         learnt["gold"] = gold, {"n_components": gold.n_components_}
         assessed = _assess(learnt, X_test, y_test, data.classes)
         for record in assessed.values():
@@ -267,12 +267,13 @@ class Executor:
             record |= {"roc_area": roc_area(outcomes), "true_components": gold.n_components_}
         return assessed
 
-    def _gold_standard(self, name: str) -> Classifier:
+    def _gold_standard(self, plan: SimulatedPlan, name: str) -> Classifier:
         """FAN of the `paper` preset, chosen by BIC, on all rows."""
         if name not in self._gold:
             data = self.dataset(name)
-            model = classifier("FAN", "paper", "raw", len(data.classes), _seed(self.plan.seed, name))
-            self._gold[name] = model.set_params(criterion="bic").fit(data.X, data.y)
+            model = classifier("FAN", "paper", "raw", len(data.classes), _seed(plan.seed, name))
+            model.set_params(criterion="bic", max_components=plan.max_components)
+            self._gold[name] = model.fit(data.X, data.y)
         return self._gold[name]
 
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 Floats = NDArray[np.float64]
-Variance = Literal["map", "paper"]
+Variance = Literal["map", "tied", "tied_class", "paper"]
 
 KAPPA = 0.01
 A = 1.5
@@ -32,6 +32,35 @@ LOG_2PI = math.log(2.0 * math.pi)
 
 # Equation (7) is undefined up to 3 observations and explodes just above.
 LEAST_FOR_PAPER = 5.0
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Neighbouring cells that share one variance.
+
+    Attributes
+    ----------
+    first : int (n_groups,)
+        First cell of each group.
+    of : int (n_cells,)
+        Group of each cell.
+    """
+
+    first: NDArray[np.intp]
+    of: NDArray[np.intp]
+
+    @property
+    def size(self) -> NDArray[np.intp]:
+        """Cells of each group."""
+        return np.bincount(self.of)
+
+    def sum(self, x: Floats) -> Floats:
+        """Sum over the cells of each group, (..., n_columns, n_groups)."""
+        return np.asarray(np.add.reduceat(x, self.first, axis=-1))
+
+    def mean(self, x: Floats) -> Floats:
+        """Mean over the cells of each group, given to all of them, (..., n_columns, n_cells)."""
+        return np.asarray((self.sum(x) / self.size)[..., self.of])
 
 
 @dataclass(frozen=True)
@@ -50,19 +79,24 @@ class Moments:
         return cls(n, mean, np.maximum(second - first * mean, 0.0))
 
     def spread(self) -> Floats:
-        """Sum of squares with the prior's share: 2 B + SS + KAPPA N / (KAPPA + N) mean^2."""
-        return 2 * B + self.squares + KAPPA * self.n / (KAPPA + self.n) * self.mean**2
+        """Sum of squares with the prior of the mean: SS + KAPPA N / (KAPPA + N) mean^2."""
+        return self.squares + KAPPA * self.n / (KAPPA + self.n) * self.mean**2
 
 
-def estimate(sums: Floats, variance: Variance, floor: float) -> tuple[Floats, Floats]:
+def estimate(sums: Floats, variance: Variance, floor: float, tied: Groups | None = None) -> tuple[Floats, Floats]:
     """Mean and variance of each cell.
 
-    "map" is the joint mode of the posterior; the floor makes it the constrained one. "paper" is (7), and
-    "map" where a cell has fewer than `LEAST_FOR_PAPER` observations.
+    "map" is the joint mode of the posterior; the floor makes it the constrained one. Cells of a tied group share
+    one variance: sigma2 = (2 B + sum spread) / (sum N + 2 A + 2 + number of cells). "paper" is (7), and "map"
+    where a cell has fewer than `LEAST_FOR_PAPER` observations.
     """
     m = Moments.of(sums)
     mean = m.n * m.mean / (KAPPA + m.n)
-    sigma2 = m.spread() / (m.n + 2 * A + 3)
+    if tied is None:
+        sigma2 = (2 * B + m.spread()) / (m.n + 2 * A + 3)
+    else:
+        each = (2 * B + tied.sum(m.spread())) / (tied.sum(m.n) + 2 * A + 2 + tied.size)
+        sigma2 = each[..., tied.of]
     if variance == "paper":
         many = m.n >= LEAST_FOR_PAPER
         n = np.where(many, m.n, LEAST_FOR_PAPER)
@@ -71,12 +105,14 @@ def estimate(sums: Floats, variance: Variance, floor: float) -> tuple[Floats, Fl
     return mean, np.maximum(sigma2, floor)
 
 
-def log_prior(mean: Floats, sigma2: Floats) -> Floats:
+def log_prior(mean: Floats, sigma2: Floats, tied: Groups | None = None) -> Floats:
     """Log density of the normal-inverse-gamma prior at the parameters of all cells."""
     log_sigma2 = np.log(sigma2)
     normal = -0.5 * (LOG_2PI - math.log(KAPPA) + log_sigma2 + KAPPA * mean**2 / sigma2)
     inverse_gamma = A * math.log(B) - math.lgamma(A) - (A + 1) * log_sigma2 - B / sigma2
-    total: Floats = (normal + inverse_gamma).sum(axis=(-2, -1))
+    if tied is not None:  # one variance a group
+        inverse_gamma = inverse_gamma[..., tied.first]
+    total: Floats = normal.sum(axis=(-2, -1)) + inverse_gamma.sum(axis=(-2, -1))
     return total
 
 
@@ -99,16 +135,17 @@ def log_likelihood(sums: Floats, mean: Floats, sigma2: Floats) -> Floats:
     return total
 
 
-def log_marginal(sums: Floats) -> Floats:
+def log_marginal(sums: Floats, tied: Groups | None = None) -> Floats:
     """Log marginal likelihood of the values under the prior, in closed form."""
     m = Moments.of(sums)
-    a = A + 0.5 * m.n
-    each = (
-        gammaln(a) - math.lgamma(A) + A * math.log(B) - a * np.log(0.5 * m.spread())
-        + 0.5 * (math.log(KAPPA) - np.log(KAPPA + m.n)) - 0.5 * m.n * LOG_2PI
-    )  # fmt: skip
-    total: Floats = each.sum(axis=(-2, -1))
+    n, spread = (m.n, m.spread()) if tied is None else (tied.sum(m.n), tied.sum(m.spread()))
+    a = A + 0.5 * n
+    variance = gammaln(a) - math.lgamma(A) + A * math.log(B) - a * np.log(B + 0.5 * spread) - 0.5 * n * LOG_2PI
+    mean = 0.5 * (math.log(KAPPA) - np.log(KAPPA + m.n))
+    total: Floats = variance.sum(axis=(-2, -1)) + mean.sum(axis=(-2, -1))
     return total
 
 
-N_PARAMETERS = 2
+def n_parameters(n_cells: int, tied: Groups | None = None) -> int:
+    """Free parameters of one column: a mean a cell, a variance a cell or a group."""
+    return n_cells + (n_cells if tied is None else len(tied.first))

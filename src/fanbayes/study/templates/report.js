@@ -106,13 +106,17 @@
       .filter((point) => point.x !== null && point.y !== null)
       .map((point) => ({ ...point, x: good(point.x), y: good(point.y) }))
       .sort((a, b) => b.item.rows - a.item.rows);
+    const plot = byId(place);
+    if (!points.length) {
+      plot.replaceChildren(node("p", { class: "note" }, "No case has such a result."));
+      return;
+    }
     const values = points.flatMap((point) => [point.x, point.y]);
     let low = Math.min(...values), high = Math.max(...values);
     if (log) [low, high] = [low * 1.2, Math.min(Math.max(high / 1.2, -1), -0.001)];
     else [low, high] = [low - 0.03 * (high - low) - 0.002, Math.min(high + 0.03 * (high - low) + 0.002, 1.004)];
     const above = points.filter((point) => point.y > point.x + 1e-9).length;
     const below = points.filter((point) => point.y < point.x - 1e-9).length;
-    const plot = byId(place);
     const { svg, x, y } = axes(sizeOf(plot), low, high, log, `${second}, ${name}`, `${first}, ${name}`,
       `${name} of ${first} against ${second}: ${above} cases above the diagonal, ${below} below, ${points.length} in all`);
     const circles = points.map((point) => {
@@ -136,7 +140,7 @@
       return circle;
     });
     const order = [...circles].sort((a, b) => a.getAttribute("cx") - b.getAttribute("cx"));
-    order[0]?.setAttribute("tabindex", "0");
+    order[0].setAttribute("tabindex", "0");
     svg.addEventListener("keydown", (event) => {
       const step = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1 }[event.key];
       const next = step && order[order.indexOf(event.target) + step];
@@ -148,7 +152,6 @@
     });
     svg.append(...circles);
     plot.replaceChildren(svg);
-    if (!points.length) plot.replaceChildren(node("p", { class: "note" }, "No case has such a result."));
   }
 
   const tip = byId("tip");
@@ -176,12 +179,12 @@
     byId("details").replaceChildren(
       node("h3", {}, title(item)),
       node("p", {}, `${item.rows} rows, ${item.features} ${item.kind} features, ${item.classes} classes`),
-      node("table", { class: "numbers" }, [
+      node("div", { class: "scroll" }, node("table", { class: "numbers" }, [
         node("thead", {}, node("tr", {}, [node("td"), ...columns.map(([label]) => node("th", { scope: "col" }, label))])),
         node("tbody", {}, data.models.map((model, m) => node("tr", {}, [
           node("th", { scope: "row" }, model), ...columns.map(([, at, digits]) => node("td", {}, fixed(row[m]?.[at], digits))),
         ]))),
-      ]),
+      ])),
     );
   }
 
@@ -347,7 +350,11 @@
     if (innerWidth !== width) drawPlots();
     width = innerWidth;
   });
-  addEventListener("beforeprint", () => { printing = true; drawPlots(); });
+  addEventListener("beforeprint", () => {
+    printing = true;
+    drawPlots();
+    for (const details of document.querySelectorAll("details")) details.open = true;
+  });
   addEventListener("afterprint", () => { printing = false; drawPlots(); });
   drawLegend();
   drawPlots();

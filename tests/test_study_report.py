@@ -1,0 +1,338 @@
+"""The page of a study: complete without a network, and alive in a real browser."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_study_analysis import CARDS, RECORDS, card, record, simulated
+
+from fanbayes.study.plan import CRITERIA
+from fanbayes.study.records import Outcomes, StudyError, environment
+from fanbayes.study.report import find_studies, page, write_page
+
+pytest.importorskip("jinja2")
+
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+def two_classes(name="two <classes> & more"):
+    """A binary dataset whose name would break careless HTML."""
+    positive = np.arange(40) % 3 == 0
+    rng = np.random.default_rng(0)
+    made = []
+    for model, signal in (("NB", 1.0), ("FM", 0.2), ("FAN", 2.0)):
+        odds = np.where(positive, signal, -signal) + rng.normal(size=40)
+        loss = np.logaddexp(0, np.where(positive, -odds, odds))
+        made.append(record(name, model, Outcomes((odds > 0) == positive, loss, loss, odds, positive), components=2))
+    return card(name, classes=2), made
+
+
+def real():
+    binary, records = two_classes()
+    failed = RECORDS[0] | {"fold": 7, "error": "MemoryError: too large"}
+    both = [*RECORDS, *records]
+    everything = [*both, *({**r, "preset": "default"} for r in both), failed]
+    head = {
+        "study": "real",
+        "fanbayes": "1.2.3",
+        "suite": "toy",
+        "seed": 5,
+        "folds": 1,
+        "presets": {"paper": {"FAN": {"tol": 1e-6}}},
+        "datasets": {c.name: asdict(c) for c in (*CARDS, binary)},
+        "broken": {"bad": "bad.csv is empty."},
+        "environments": [environment()],
+    }
+    return head, everything
+
+
+def simulation():
+    records = [
+        simulated(name, pair, criterion, 3 + gap, 0.8 - 0.02 * gap + 0.001 * pair)
+        for name in ("two", "many")
+        for pair in range(4)
+        for criterion, gap in zip(("gold", *CRITERIA), (0, 0, 1, 2, -1))
+    ]
+    head = real()[0] | {"study": "simulated", "sizes": [100], "test_size": 50, "pairs": 4, "max_components": 20}
+    head["datasets"] = {c.name: asdict(c) for c in (card("two", classes=2), card("many"))}
+    del head["folds"]
+    return head, records
+
+
+@pytest.fixture(scope="module")
+def html():
+    return page({"real": real(), "simulated": simulation()})
+
+
+def write_study(folder: Path, head, records) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "study.json").write_text(json.dumps(head))
+    (folder / "records.jsonl").write_text("".join(json.dumps(r) + "\n" for r in records))
+    return folder
+
+
+def test_the_page_needs_nothing_from_elsewhere(html):
+    assert not re.search(r"""(?:src|href)\s*=\s*["']?(?:https?:)?//""", html)
+    assert not re.search(r"@import|url\(", html)
+    assert set(re.findall(r'https?://[^"\s]*', html)) <= {"http://www.w3.org/2000/svg"}
+    assert "{{" not in html
+    assert "{%" not in html
+
+
+def test_the_page_shows_the_tables_beside_the_paper(html):
+    text = re.sub(r"\s+", " ", re.sub(r"<script.*?</script>|<style.*?</style>|<[^>]+>", " ", html, flags=re.S))
+    for part in ("23/14", "14/1", "0.0003", "about 200", "8 of 10", "donors", "Spearman", "Library defaults"):
+        assert part in text
+    assert "FAN is more accurate than NB 23/14 5/1" in text
+    assert "fanbayes 1.2.3" in text
+    assert "Seed 5" in text
+    assert "MemoryError: too large" in text
+    assert "bad.csv is empty." in text
+    assert "numpy" in text
+
+
+def test_names_cannot_break_the_page(html):
+    assert "two <classes>" not in html
+    payload = re.search(r'<script type="application/json" id="data">(.*?)</script>', html, re.S)[1]
+    assert "two <classes> & more" in [item["name"] for item in json.loads(payload)["cases"]]
+
+
+def test_one_study_alone_is_enough():
+    assert "Simulated data" not in page({"real": real()})
+    alone = page({"simulated": simulation()})
+    assert "Figure 2" not in alone
+    assert "gold standard itself" in alone
+
+
+def test_an_unfinished_study_is_refused_in_a_sentence():
+    head, records = real()
+    with pytest.raises(StudyError, match="no dataset has been finished"):
+        page({"real": (head, records[-1:])})
+    with pytest.raises(StudyError, match="no pair of training and test sets"):
+        page({"simulated": (simulation()[0], [])})
+
+
+def test_gold_standards_with_one_component_are_told_apart():
+    head, records = simulation()
+    head["datasets"]["plain"] = asdict(replace(card("plain"), n_classes=2))
+    records = [*records, *(simulated("plain", 0, c, 1, 0.9, true=1) for c in CRITERIA)]
+    assert "one component, apart" in page({"simulated": (head, records)})
+    assert "one component, apart" not in page({"simulated": simulation()})
+
+
+def test_studies_are_found_in_a_folder_and_in_its_folders(tmp_path):
+    write_study(tmp_path / "both" / "a", *real())
+    write_study(tmp_path / "both" / "b", *simulation())
+    assert find_studies(tmp_path / "both") == {"real": tmp_path / "both" / "a", "simulated": tmp_path / "both" / "b"}
+    assert find_studies(tmp_path / "both" / "a") == {"real": tmp_path / "both" / "a"}
+    written = write_page(find_studies(tmp_path / "both"), tmp_path / "new" / "page.html")
+    assert written.read_text("utf-8").startswith("<!doctype html>")
+    write_study(tmp_path / "both" / "c", *real())
+    with pytest.raises(StudyError, match="two real studies"):
+        find_studies(tmp_path / "both")
+    with pytest.raises(StudyError, match="holds no study"):
+        find_studies(tmp_path / "new")
+
+
+def test_without_jinja2_it_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(StudyError, match=r"pip install 'fanbayes\[report\]'"):
+        page({"real": real()})
+
+
+# ---------------------------------------------------------------- in a browser
+
+
+class Browser:
+    """A headless Chromium, spoken to through pipes in its own protocol."""
+
+    def __init__(self, profile: Path) -> None:
+        to_browser, from_us = os.pipe()
+        to_us, from_browser = os.pipe()
+
+        def connect():  # it reads from 3 and writes to 4
+            first, second = os.dup(to_browser), os.dup(from_browser)
+            os.dup2(first, 3)
+            os.dup2(second, 4)
+
+        flags = "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking"
+        flags += " --disable-component-update --disable-sync --disable-extensions --remote-debugging-pipe"
+        self.process = subprocess.Popen(
+            [BROWSER, *flags.split(), f"--user-data-dir={profile}", "--window-size=1200,900"],
+            preexec_fn=connect,
+            close_fds=False,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        os.close(to_browser)
+        os.close(from_browser)
+        self.writer, self.reader = os.fdopen(from_us, "wb", 0), os.fdopen(to_us, "rb")
+        self.number, self.session, self.events = 0, None, []
+        target = self.send("Target.createTarget", url="about:blank")["targetId"]
+        self.session = self.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log"):
+            self.send(f"{domain}.enable")
+
+    def send(self, method, **params):
+        self.number += 1
+        message = {"id": self.number, "method": method, "params": params}
+        if self.session:
+            message["sessionId"] = self.session
+        self.writer.write(json.dumps(message).encode() + b"\0")
+        while (answer := self.receive()).get("id") != self.number:
+            self.events.append(answer)
+        assert "error" not in answer, answer
+        return answer["result"]
+
+    def receive(self):
+        content = bytearray()
+        while (byte := self.reader.read(1)) != b"\0":
+            assert byte, "the browser has gone"
+            content += byte
+        return json.loads(content)
+
+    def open(self, path: Path) -> None:
+        self.send("Page.navigate", url=path.as_uri())
+        while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
+            self.events.append(self.receive())
+
+    def run(self, script):
+        answer = self.send("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in answer, answer
+        return answer["result"].get("value")
+
+    def mouse(self, selector, *kinds):
+        """Move to the middle of an element, and perhaps press and release there."""
+        where = f"document.querySelector({json.dumps(selector)})"
+        self.run(f"{where}.scrollIntoView({{block: 'center', behavior: 'instant'}})")
+        self.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done())))")
+        x, y = self.run(f"(r => [r.x + r.width / 2, r.y + r.height / 2])({where}.getBoundingClientRect())")
+        for kind in ("mouseMoved", *kinds):
+            self.send("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left" if kinds else "none", clickCount=1)
+
+    def click(self, selector):
+        self.mouse(selector, "mousePressed", "mouseReleased")
+
+    def complaints(self):
+        bad = []
+        for event in self.events:
+            params = event.get("params", {})
+            if event.get("method") == "Runtime.exceptionThrown":
+                bad.append(params)
+            if event.get("method") == "Runtime.consoleAPICalled" and params["type"] in ("error", "warning", "assert"):
+                bad.append(params)
+            if event.get("method") == "Log.entryAdded" and params["entry"]["level"] in ("error", "warning"):
+                bad.append(params)
+        return bad
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory, html):
+    if BROWSER is None or os.name != "posix":
+        pytest.skip("no Chromium is installed; on Debian: apt-get install chromium")
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    path.write_text(html, "utf-8")
+    browser = Browser(tmp_path_factory.mktemp("profile"))
+    try:
+        browser.open(path)
+        yield browser
+    finally:
+        browser.process.terminate()
+        browser.process.wait(20)
+        browser.writer.close()
+        browser.reader.close()
+
+
+def test_points_are_drawn(browser):
+    count = "document.querySelectorAll('#{} circle').length"
+    assert browser.run(count.format("plot-accuracy")) == 7
+    assert browser.run(count.format("plot-entropy")) == 7
+    assert browser.run(count.format("plot-roc")) == 1
+    inside = """[...document.querySelectorAll('#plot-accuracy circle')].every(c => {
+        const f = c.closest('svg').querySelector('.frame').getBBox();
+        return c.cx.baseVal.value >= f.x && c.cx.baseVal.value <= f.x + f.width
+            && c.cy.baseVal.value >= f.y && c.cy.baseVal.value <= f.y + f.height; })"""
+    assert browser.run(inside)
+    # FAN beats NB on "win": its point lies above the diagonal.
+    above = """(() => { const c = document.querySelector('#plot-accuracy circle[data-name=win]');
+        const d = c.closest('svg').querySelector('.diagonal');
+        const slope = (d.y2.baseVal.value - d.y1.baseVal.value) / (d.x2.baseVal.value - d.x1.baseVal.value);
+        return c.cy.baseVal.value < d.y1.baseVal.value + slope * (c.cx.baseVal.value - d.x1.baseVal.value); })()"""
+    assert browser.run(above)
+
+
+def test_pointing_names_the_dataset_in_all_figures(browser):
+    tip = "document.getElementById('tip')"
+    assert browser.run(f"{tip}.hidden")
+    browser.mouse("#plot-accuracy circle[data-name=win]")
+    assert not browser.run(f"{tip}.hidden")
+    assert browser.run(f"{tip}.textContent").startswith("winFAN 0.950, NB 0.500p = ")
+    assert browser.run("document.querySelectorAll('circle.hot').length") == 2
+    assert browser.run("document.querySelector('#details h3').textContent") == "win"
+    browser.mouse("h1")
+    assert browser.run(f"{tip}.hidden")
+
+
+def test_arrow_keys_move_from_point_to_point(browser):
+    browser.run("document.querySelector('#plot-accuracy circle[tabindex=\"0\"]').focus()")
+    seen = []
+    for _ in range(3):
+        seen.append(browser.run("document.activeElement.getAttribute('aria-label')"))
+        for kind in ("keyDown", "keyUp"):
+            browser.send("Input.dispatchKeyEvent", type=kind, key="ArrowRight", code="ArrowRight")
+    assert len(set(seen)) == 3
+    browser.run("document.activeElement.blur()")
+
+
+def test_the_table_sorts_and_filters(browser):
+    names = "[...document.querySelectorAll('#table tbody th')].map(th => th.textContent)"
+    assert browser.run(names) == sorted(browser.run(names))
+    assert len(browser.run(names)) == 7
+    browser.click("#table thead tr:nth-child(2) th:nth-child(7) button")  # accuracy of FAN, best first
+    values = "[...document.querySelectorAll('#table tbody td:nth-child(7)')].map(td => Number(td.textContent))"
+    assert browser.run(values) == sorted(browser.run(values), reverse=True)
+    assert browser.run(names)[:2] == ["two <classes> & more", "win"]
+    assert browser.run("document.querySelector('#table [aria-sort]').getAttribute('aria-sort')") == "descending"
+    browser.click("#table thead [aria-sort] button")
+    assert browser.run(values) == sorted(browser.run(values))
+    browser.run("document.getElementById('find').focus()")
+    browser.send("Input.insertText", text="discretised")
+    assert browser.run(names) == ["big (discretised)"]
+    assert browser.run("document.getElementById('showing').textContent") == "1 of 7 cases"
+
+
+def test_choices_redraw(browser):
+    browser.click("#choose-pair button:nth-child(2)")
+    assert "FM, accuracy" in browser.run("document.getElementById('plot-accuracy').textContent")
+    browser.click("#choose-column button:last-child")
+    assert browser.run("document.querySelectorAll('#plot-accuracy circle').length") == 7
+    browser.click("#choose-column button:nth-child(2)")  # no such records
+    assert "No case" in browser.run("document.getElementById('plot-accuracy').textContent")
+    assert browser.run("document.querySelectorAll('#reliability figure').length") == 3
+    browser.run(
+        """(s => { s.value = 0; s.dispatchEvent(new Event('change')); })(document.getElementById('choose-case'))"""
+    )
+    assert browser.run("document.querySelectorAll('#reliability circle').length") >= 3
+
+
+def test_it_fits_a_phone_and_a_page(browser):
+    browser.send("Emulation.setDeviceMetricsOverride", width=360, height=740, deviceScaleFactor=2, mobile=True)
+    outside = "!e.closest('.scroll') && e.getBoundingClientRect().right > 361"
+    wide = f"[...document.querySelectorAll('main *')].filter(e => {outside}).map(e => e.outerHTML.slice(0, 80))"
+    assert browser.run(wide) == []
+    assert browser.run("document.documentElement.scrollWidth") <= 360
+    assert browser.run("parseFloat(getComputedStyle(document.querySelector('.plot text')).fontSize)") >= 12
+    browser.send("Emulation.clearDeviceMetricsOverride")
+    pdf = browser.send("Page.printToPDF")["data"]
+    assert len(pdf) > 10_000
+
+
+def test_the_console_stays_silent(browser):
+    assert browser.complaints() == []
