@@ -39,9 +39,8 @@ def check_console(text):
         assert program == "fanbayes"
         done = subprocess.run([PROGRAM, *arguments], capture_output=True, encoding="utf-8", env=os.environ, timeout=120)
         assert done.returncode == 0, (command, done.stderr)
-        pattern = r"(?:.*\n)*?".join(
-            re.escape(skeleton(part)) for part in re.split(r"^\.\.\.\n", shown, flags=re.MULTILINE)
-        )
+        parts = re.split(r"^\.\.\.\n", shown, flags=re.MULTILINE)
+        pattern = r"(?:.*\n)*?".join(re.escape(skeleton(part)) for part in parts)
         if shown.strip():
             assert re.match(pattern, skeleton(done.stdout)), (command, done.stdout)
 

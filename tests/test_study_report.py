@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -156,21 +157,22 @@ class Browser:
     def __init__(self, profile: Path) -> None:
         to_browser, from_us = os.pipe()
         to_us, from_browser = os.pipe()
-
-        def connect():  # it reads from 3 and writes to 4
-            first, second = os.dup(to_browser), os.dup(from_browser)
-            os.dup2(first, 3)
-            os.dup2(second, 4)
-
         flags = "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking"
         flags += " --disable-component-update --disable-sync --disable-extensions --remote-debugging-pipe"
+        # It reads from 3 and writes to 4.
+        connect = "import os, sys; a, b = map(os.dup, map(int, sys.argv[1:3])); os.dup2(a, 3); os.dup2(b, 4); "
+        connect += "os.execv(sys.argv[3], sys.argv[3:])"
         self.process = subprocess.Popen(
-            [BROWSER, *flags.split(), f"--user-data-dir={profile}", "--window-size=1200,900"],
-            preexec_fn=connect,
-            close_fds=False,
+            [
+                *(sys.executable, "-c", connect, str(to_browser), str(from_browser), BROWSER),
+                *(*flags.split(), f"--user-data-dir={profile}", "--window-size=1200,900"),
+            ],
+            pass_fds=(to_browser, from_browser),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
+        self.watchdog = threading.Timer(120, self.process.kill)
+        self.watchdog.start()
         os.close(to_browser)
         os.close(from_browser)
         self.writer, self.reader = os.fdopen(from_us, "wb", 0), os.fdopen(to_us, "rb")
@@ -244,6 +246,7 @@ def browser(tmp_path_factory, html):
         browser.open(path)
         yield browser
     finally:
+        browser.watchdog.cancel()
         browser.process.terminate()
         browser.process.wait(20)
         browser.writer.close()

@@ -120,7 +120,7 @@ class EncodedTable:
         first, levels = [0], 1
         for j, size in enumerate(sizes):
             members = j - first[-1]
-            if members and levels * size > min(MOST_FUSED_LEVELS, self.n_rows * members / 32):
+            if members and levels * size > min(MOST_FUSED_LEVELS, self.total_weight * members / 32):
                 first.append(j)
                 levels = 1
             levels *= size

@@ -62,7 +62,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     verbose: bool | int
 
     @abstractmethod
-    def _search(self, n_classes: int, n_rows: int) -> Search:
+    def _search(self, n_classes: int, n_cases: float) -> Search:
         """Which sizes to try, and how."""
 
     # ------------------------------------------------------------ fitting
@@ -92,7 +92,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         classes, schema, table = self._read(X, y, sample_weight)
-        search = self._search(len(classes), table.n_rows)
+        search = self._search(len(classes), table.total_weight)
         with (
             workers(self._n_threads()) as crew,
             progress(bool(self.verbose), search.criteria[0], len(search.sizes)) as report,

@@ -99,7 +99,7 @@ class NBClassifier(NetworkClassifier):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _search(self, n_classes: int, n_rows: int) -> Search:
+    def _search(self, n_classes: int, n_cases: float) -> Search:
         return Search(lambda _: naive_bayes(n_classes), [1], ("bic",), 1, 1, self.max_iter, self.tol, 0)
 
 
@@ -133,10 +133,10 @@ class _HiddenClassifier(NetworkClassifier):
     def _most_components(self, n_classes: int) -> int:
         """Default of max_components."""
 
-    def _search(self, n_classes: int, n_rows: int) -> Search:
+    def _search(self, n_classes: int, n_cases: float) -> Search:
         if self.n_components == "auto":
             most = self._most_components(n_classes) if self.max_components is None else self.max_components
-            sizes: Sequence[int] = range(1, min(most, n_rows) + 1)
+            sizes: Sequence[int] = range(1, max(1, min(most, int(n_cases))) + 1)
         else:
             most, sizes = 0, [int(self.n_components)]
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))

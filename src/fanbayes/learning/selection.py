@@ -103,11 +103,16 @@ def select(problem: Problem, search: Search, n_classes: int, report: Callable[[F
     fits: list[Fit] = []
     for size in search.sizes:
         previous = fits[-1].network if fits and fits[-1].n_components == size - 1 else None
-        fits.append(fit_size(problem, search, size, nb, previous))
-        report(fits[-1])
+        fit = fit_size(problem, search, size, nb, previous)
+        if fit is None:
+            break
+        fits.append(fit)
+        report(fit)
         latest_best = max(Selection(tuple(fits)).best(criterion) for criterion in search.criteria)
         if len(fits) - 1 - latest_best >= search.patience:
             break
+    if not fits:
+        raise FloatingPointError("every start degenerated; look for columns of extreme values, or raise variance_floor")
     return Selection(tuple(fits))
 
 
@@ -122,8 +127,10 @@ def continue_with_cem(problem: Problem, search: Search, selection: Selection) ->
     return Selection(tuple(fits))
 
 
-def fit_size(problem: Problem, search: Search, size: int, nb: NaiveBayes, previous: Network | None) -> Fit:
+def fit_size(problem: Problem, search: Search, size: int, nb: NaiveBayes, previous: Network | None) -> Fit | None:
     """Best network of one size, of several starts: short runs, the worse half dropped, the best finished.
+
+    None if every start degenerated.
 
     The short runs see a part of a large table that stands for all of it (`EncodedTable.thinned`).
 
@@ -162,7 +169,7 @@ def fit_size(problem: Problem, search: Search, size: int, nb: NaiveBayes, previo
         climb = begin(problem, advance(trial, climb, 2 * ROUND, search.tol).network)
     climb = advance(problem, climb, search.max_iter - climb.n_iter, search.tol)
     if not np.isfinite(climb.objective[0]):
-        raise FloatingPointError(f"every start of {size} components degenerated")
+        return None
     fates[places[0]] = Start(size, origins[places[0]], float(climb.objective[0]), climb.traces[0], "best")
     return _finished(problem, search, size, climb, tuple(f for f in fates if f is not None), began)
 
