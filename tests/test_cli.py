@@ -37,7 +37,12 @@ for line in sys.stdin:
             os.dup2(os.open(order[name], os.O_CREAT | os.O_TRUNC | os.O_WRONLY), stream)
         os.chdir(order["cwd"])
         sys.argv = order["argv"]
-        runpy.run_path(sys.argv[0], run_name="__main__")
+        try:
+            runpy.run_path(sys.argv[0], run_name="__main__")
+        except SystemExit as end:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(end.code)
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
 

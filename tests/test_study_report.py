@@ -160,8 +160,9 @@ class Browser:
         flags = "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking"
         flags += " --disable-component-update --disable-sync --disable-extensions --remote-debugging-pipe"
         # It reads from 3 and writes to 4.
-        connect = "import os, sys; a, b = map(os.dup, map(int, sys.argv[1:3])); os.dup2(a, 3); os.dup2(b, 4); "
-        connect += "os.execv(sys.argv[3], sys.argv[3:])"
+        connect = "import os, sys, fcntl; "
+        connect += "a, b = (fcntl.fcntl(int(fd), fcntl.F_DUPFD, 10) for fd in sys.argv[1:3]); "
+        connect += "os.dup2(a, 3); os.dup2(b, 4); os.execv(sys.argv[3], sys.argv[3:])"
         self.process = subprocess.Popen(
             [
                 *(sys.executable, "-c", connect, str(to_browser), str(from_browser), BROWSER),

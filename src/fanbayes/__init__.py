@@ -1,13 +1,21 @@
-"""Finite-mixture-augmented naive Bayes: calibrated probabilities from mixed, incomplete tables."""
+"""Finite-mixture-augmented naive Bayes: calibrated probabilities from mixed, incomplete tables.
+
+What is public is imported when it is first asked for: `import fanbayes` and the program's start-up cost nothing.
+"""
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fanbayes.estimators.classifiers import FANClassifier, FMClassifier, NBClassifier
-from fanbayes.estimators.discretizer import MDLPDiscretizer
-from fanbayes.use.decision import CostSensitiveClassifier, adjust_prior, decide, estimate_prior
-from fanbayes.use.model_file import ModelFileError, load, save
+if TYPE_CHECKING:
+    from fanbayes import plotting
+    from fanbayes.estimators.classifiers import FANClassifier, FMClassifier, NBClassifier
+    from fanbayes.estimators.discretizer import MDLPDiscretizer
+    from fanbayes.evaluation import metrics, significance
+    from fanbayes.study import datasets
+    from fanbayes.use.decision import CostSensitiveClassifier, adjust_prior, decide, estimate_prior
+    from fanbayes.use.model_file import ModelFileError, load, save
 
+__version__ = "0.1.0"
 __all__ = [
     "CostSensitiveClassifier",
     "FANClassifier",
@@ -25,10 +33,14 @@ __all__ = [
     "save",
     "significance",
 ]
-__version__ = "0.1.0"
 
-# Submodules under their public names, imported when they are asked for.
-_SUBMODULES = {
+_WHERE = {
+    "fanbayes.estimators.classifiers": ["FANClassifier", "FMClassifier", "NBClassifier"],
+    "fanbayes.estimators.discretizer": ["MDLPDiscretizer"],
+    "fanbayes.use.decision": ["CostSensitiveClassifier", "adjust_prior", "decide", "estimate_prior"],
+    "fanbayes.use.model_file": ["ModelFileError", "load", "save"],
+}
+_MODULES = {
     "datasets": "fanbayes.study.datasets",
     "metrics": "fanbayes.evaluation.metrics",
     "plotting": "fanbayes.plotting",
@@ -37,6 +49,14 @@ _SUBMODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in _SUBMODULES:
-        return import_module(_SUBMODULES[name])
+    if name in _MODULES:
+        return import_module(_MODULES[name])
+    for module, names in _WHERE.items():
+        if name in names:
+            value = globals()[name] = getattr(import_module(module), name)
+            return value
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

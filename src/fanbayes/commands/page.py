@@ -12,7 +12,7 @@ h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2rem; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: .3rem .9rem .3rem 0; text-align: right; border-bottom: 1px solid #d9dee6; white-space: nowrap; }
-th:first-child, td:first-child { text-align: left; }
+th:first-child, td.words { text-align: left; }
 figure { margin: 1rem 0; } svg { max-width: 100%; height: auto; } .note { color: #566070; font-size: .9rem; }
 @media print { body { max-width: none; } }
 """
@@ -48,5 +48,10 @@ def page(
 
 def _table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     head = "".join(f'<th scope="col">{escape(text)}</th>' for text in headers)
-    body = "".join("<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row) + "</tr>" for row in rows)
+    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
     return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def _cell(text: str) -> str:
+    words = any(letter.isalpha() for letter in text)
+    return f'<td class="words">{escape(text)}</td>' if words else f"<td>{escape(text)}</td>"
