@@ -605,3 +605,11 @@ def test_many_damaged_bytes(data, sample):
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 def test_many_damaged_contents(data, sample):
     check_content(data, sample)
+
+
+def test_what_is_not_a_regular_file_is_left_alone(tmp_path):
+    (tmp_path / "folder.fan").mkdir()
+    model = NBClassifier().fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
+    with pytest.raises(FileExistsError, match="not a regular file"):
+        save(model, tmp_path / "folder.fan")
+    assert list(tmp_path.iterdir()) == [tmp_path / "folder.fan"]

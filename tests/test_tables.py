@@ -426,3 +426,8 @@ def test_from_frame_keeps_the_library():
     assert isinstance(dataset.X, pl.DataFrame)
     assert dataset.X.columns == ["k", "x"]
     assert np.array_equal(dataset.y, ["u", "v"])
+
+
+def test_an_encoding_with_a_null_character_is_refused(write):
+    with pytest.raises(DatasetError, match="there is no encoding"):
+        read_table(write("a,b\n1,2\n"), encoding="a\0b")

@@ -64,7 +64,7 @@ def _open_text(path: Path, encoding: str | None) -> Iterator[TextIO]:
         try:
             # The csv module has to see line ends as they are.
             text = io.TextIOWrapper(file, encoding=encoding, newline="")
-        except LookupError:
+        except (LookupError, ValueError):  # ValueError: a null character in the name
             raise DatasetError(f"there is no encoding {encoding!r}: 'utf-8' or 'cp1252' may do.") from None
         try:
             yield text
