@@ -85,7 +85,7 @@ def report(
     written = write_page(studies, page or folder / "report.html")
     for table in _tables(folder):
         console.print(table)
-    console.print(f"The page: {written}", soft_wrap=True, highlight=False)
+    _say(console, f"The page: {written}")
 
 
 # ---------------------------------------------------------------- what the commands share
@@ -105,6 +105,7 @@ def _suite(spec: str, only: list[str] | None) -> Suite:
 def _run(plan: Plan, suite: Suite, out: Path, jobs: int | None) -> None:
     from rich.console import Console
 
+    from fanbayes.study.plan import title
     from fanbayes.study.records import OtherStudy
     from fanbayes.study.run import run_study
 
@@ -114,22 +115,27 @@ def _run(plan: Plan, suite: Suite, out: Path, jobs: int | None) -> None:
 
         def tell(progress: Progress) -> None:
             advance(progress)
-            if progress.error:
-                console.print(f"{progress.task}: {progress.error}", style="yellow", highlight=False)
+            if progress.task is not None and progress.error:
+                _say(console, f"Failed: {title(progress.task)}: {progress.error}")
 
         try:
             summary = run_study(plan, suite, out, jobs=jobs or cores, report=tell)
         except OtherStudy as error:
             raise typer.BadParameter(str(error), param_hint="--out") from None
         except KeyboardInterrupt:
-            console.print("Stopped; the same command continues here.")
+            _say(console, "Stopped; the same command continues here.")
             raise
     for sentence in summary.broken.values():
-        console.print(f"Left out: {sentence}", style="yellow", highlight=False)
+        _say(console, f"Left out: {sentence}")
     for table in _tables(out):
         Console().print(table)
-    console.print(f"{summary.n_tasks} tasks, {summary.n_resumed} of them done before, {len(summary.failures)} failed.")
-    console.print(f"Records: {out}. For the page: fanbayes study report {out}", soft_wrap=True, highlight=False)
+    _say(console, f"{summary.n_tasks} tasks, {summary.n_resumed} of them done before, {len(summary.failures)} failed.")
+    _say(console, f"Records: {out}. For the page: fanbayes study report {out}")
+
+
+def _say(console: Console, sentence: str) -> None:
+    """Print text as it is, in one line."""
+    console.print(sentence, soft_wrap=True, highlight=False, markup=False)
 
 
 @contextmanager
@@ -137,6 +143,8 @@ def _bar(console: Console) -> Iterator[Callable[[Progress], None]]:
     """A progress bar with the time left."""
     from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
+
+    from fanbayes.study.plan import title
 
     columns = (
         TextColumn("{task.description:<40.40}"),
@@ -153,7 +161,7 @@ def _bar(console: Console) -> Iterator[Callable[[Progress], None]]:
             # A study that was complete before has nothing left to do.
             bar.update(line, total=progress.total or 1.0, completed=progress.done if progress.total else 1.0)
             if progress.task is not None:
-                bar.update(line, description=" ".join(str(part) for part in vars(progress.task).values()))
+                bar.update(line, description=title(progress.task))
 
         yield advance
 

@@ -215,6 +215,11 @@ class SimulatedTask:
 Task: TypeAlias = RealTask | SimulatedTask
 
 
+def title(task: Task) -> str:
+    """How a task is called on screen."""
+    return " ".join(str(part) for part in vars(task).values())
+
+
 @dataclass(frozen=True)
 class RealPlan:
     """NB, FM and FAN on real datasets by cross-validation, section 5.2 of the paper."""

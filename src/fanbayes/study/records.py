@@ -195,14 +195,19 @@ class StudyFolder:
         return _parse(content[:whole], self.path)
 
 
-def read_study(path: Path) -> tuple[dict[str, Any], list[Record]]:
-    """Settings and records of a folder; the records may be compressed (`records.jsonl.xz`)."""
+def read_settings(path: Path) -> dict[str, Any]:
+    """Settings of the study in a folder."""
     try:
-        head = json.loads((path / "study.json").read_text("utf-8"))
+        return dict(json.loads((path / "study.json").read_text("utf-8")))
     except FileNotFoundError:
         raise StudyError(f"{path} is not the folder of a study: it has no study.json.") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, TypeError) as error:
         raise StudyError(f"cannot read {path / 'study.json'}: {error}.") from None
+
+
+def read_study(path: Path) -> tuple[dict[str, Any], list[Record]]:
+    """Settings and records of a folder; the records may be compressed (`records.jsonl.xz`)."""
+    head = read_settings(path)
     plain, packed = path / "records.jsonl", path / "records.jsonl.xz"
     try:
         content = plain.read_bytes() if plain.exists() else lzma.decompress(packed.read_bytes())

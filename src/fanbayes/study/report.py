@@ -15,7 +15,7 @@ from fanbayes.evaluation.significance import WinLoss
 from fanbayes.study import analysis
 from fanbayes.study.analysis import COLUMNS, MAIN, MEASURES, Case, Column, Result
 from fanbayes.study.plan import CRITERIA, Model
-from fanbayes.study.records import Record, StudyError, read_study
+from fanbayes.study.records import Record, StudyError, read_settings, read_study
 
 MODELS: tuple[Model, ...] = ("NB", "FM", "FAN")
 PAIRS: tuple[tuple[Model, Model], ...] = (("FAN", "NB"), ("FAN", "FM"), ("FM", "NB"))
@@ -28,7 +28,7 @@ def find_studies(folder: Path) -> dict[str, Path]:
         raise StudyError(f"{folder} holds no study: run 'fanbayes study real --out {folder}' first.")
     found: dict[str, Path] = {}
     for place in places:
-        kind = read_study(place)[0].get("study")
+        kind = read_settings(place).get("study")
         if kind not in ("real", "simulated"):
             raise StudyError(f"{place} holds the study {kind!r}, which this version does not know.")
         if kind in found:

@@ -38,6 +38,7 @@ from fanbayes.study.plan import (
     classifier,
     describe,
     folds,
+    title,
 )
 from fanbayes.study.records import Outcomes, Record, StudyError, StudyFolder
 from fanbayes.study.tables import Dataset, DatasetError
@@ -97,7 +98,7 @@ def run_study(
     cards = plan.choose(cards)
     if not cards:
         raise StudyError(f"no dataset of the suite can be used: {next(iter(broken.values()), 'it is empty.')}")
-    settings = {"study": plan.study, "fanbayes": __version__, "suite": Path(suite.name).name, **plan.settings}
+    settings = {"study": plan.study, "fanbayes": __version__, "suite": Path(suite.name).resolve().name, **plan.settings}
     with StudyFolder(out, settings, cards, broken) as folder:
         costs = {task: plan.cost(task, card) for card in cards for task in plan.tasks(card)}
         by_dataset: defaultdict[str, float] = defaultdict(float)
@@ -115,7 +116,7 @@ def run_study(
             done += costs[task]
             error = records[0].get("error")
             if error:
-                failures[_title(task)] = error
+                failures[title(task)] = error
             report(Progress(done, total, task, error))
     return Summary(len(costs), len(costs) - len(left), failures, broken)
 
@@ -128,11 +129,9 @@ def _look(suite: Suite) -> tuple[list[Card], dict[str, str]]:
             cards.append(describe(suite[name]))
         except DatasetError as error:
             broken[name] = str(error)
+        except Exception as error:
+            broken[name] = f"dataset {name!r} cannot be read: {type(error).__name__}: {error}"
     return cards, broken
-
-
-def _title(task: Task) -> str:
-    return " ".join(str(value) for value in asdict(task).values())
 
 
 # ---------------------------------------------------------------- processes
