@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from fanbayes.commands.comparison import Difference, Estimate, Predictions
     from fanbayes.study.tables import Dataset
 
+_FIGURES = {"Reliability": "reliability.svg", "ROC curves": "roc.svg"}
 Table = tuple[list[str], list[list[str]], str]
 
 _HOW = (
@@ -71,9 +72,12 @@ def evaluate(
     as SVG files.
     """
     if html is not None:
-        require_target(html)
+        require_target(html, data)
     if out is not None and out.exists() and not out.is_dir():
         raise WrongUse(f"{out} is a file: --out names a folder.")
+    for name in _FIGURES.values():
+        if out is not None and out.is_dir():
+            require_target(out / name, data)
     from fanbayes.commands.comparison import cross_validate, differences
     from fanbayes.commands.models import classifier
     from fanbayes.commands.rows import read_labelled
@@ -209,7 +213,7 @@ def _write_figures(figures: Mapping[str, bytes], folder: Path) -> list[str]:
     files = []
     for heading, svg in figures.items():
         folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"{heading.split()[0].lower()}.svg"
+        path = folder / _FIGURES[heading]
         write_file(path, svg)
         files.append(str(path))
     return files

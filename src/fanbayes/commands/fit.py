@@ -64,7 +64,7 @@ def fit(
     """
     if model is Model.NB and components not in (None, 1):
         raise WrongUse("naive Bayes has no components: leave out --components, or choose --model fan.")
-    require_target(out)
+    require_target(out, data)
     from fanbayes.commands.models import classifier
     from fanbayes.commands.rows import read_labelled
     from fanbayes.use.model_file import save

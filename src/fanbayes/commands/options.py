@@ -71,4 +71,4 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
 def names(values: Iterable[str] | None) -> list[str]:
     """Names separated by commas; one that has a comma itself stands in double quotes."""
     rows = csv.reader(values or (), skipinitialspace=True)
-    return list(dict.fromkeys(name for row in rows for name in row))
+    return list(dict.fromkeys(name for row in rows for name in row or [""]))

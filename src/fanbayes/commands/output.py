@@ -121,12 +121,14 @@ def shortened(texts: Sequence[str], most: int) -> str:
 # ---------------------------------------------------------------- in files
 
 
-def require_target(path: Path) -> None:
-    """Refuse, before any work is done, a file that could not be written in the end."""
+def require_target(path: Path, *inputs: Path | None) -> None:
+    """Refuse, before any work is done, a file that could not be written in the end, or that is read from."""
     if path.exists() and not path.is_file():
         raise WrongUse(f"{path} is not a file: name one to write.")
     if not path.resolve().parent.is_dir():
         raise WrongUse(f"there is no folder {path.parent} to write {path.name} to.")
+    if path.exists() and any(one is not None and one.exists() and path.samefile(one) for one in inputs):
+        raise WrongUse(f"{path} is read by this command: name another file to write.")
 
 
 def write_file(path: Path, data: bytes) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json as json_text
+from collections import Counter
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -67,7 +69,7 @@ def predict(
     Columns are found by their names, in any order; those that the model does not use are left aside.
     """
     if out is not None:
-        require_target(out)
+        require_target(out, model, rows, costs, None if prior is None else Path(prior))
     given_costs = None if costs is None else read_costs_file(costs)
     given_prior = None if prior is None else parse_prior(prior)
 
@@ -83,7 +85,11 @@ def predict(
         log_proba = clf.predict_log_proba(X)
         if given_prior is not None:
             log_proba = _shifted(log_proba, clf.classes_, clf.class_prior_, given_prior)
-    columns = kept | _decided(log_proba, clf.classes_, given_costs)
+    decided = _decided(log_proba, clf.classes_, given_costs)
+    for name in kept:
+        if name in decided:
+            raise WrongUse(f"--keep {name}: the output has a column of that name of its own; rename the one of {rows}.")
+    columns = kept | decided
     if json or (out is not None and out.suffix.lower() == ".json"):
         records = [dict(zip(columns, values)) for values in zip(*columns.values())]
         if out is None:
@@ -179,18 +185,26 @@ def parse_prior(text: str) -> str | dict[str, float]:
         parts = [part.rpartition("=") for part in options.names([text])]
         if not all(equals for _, equals, _ in parts):
             raise WrongUse(f"--prior: {text!r} is neither like yes=0.1,no=0.9, nor a JSON file, nor 'estimate'.")
-        given = {label.strip(): p for label, _, p in parts}
+        given = _once("--prior", [(label.strip(), p) for label, _, p in parts])
     return {label: _number(p, "--prior") for label, p in given.items()}
 
 
 def _json_object(text: str, path: Path, option: str) -> dict[str, Any]:
     try:
-        values = json_text.loads(text)
+        values = json_text.loads(text, object_pairs_hook=partial(_once, f"{option}: {path}"))
     except (ValueError, RecursionError) as error:
         raise WrongUse(f"{option}: {path} is not valid JSON: {error}.") from None
     if not isinstance(values, dict):
         raise WrongUse(f"{option}: {path} does not hold a JSON object.")
     return values
+
+
+def _once(where: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The pairs as a dictionary, unless a name comes twice."""
+    for name, uses in Counter(name for name, _ in pairs).items():
+        if uses > 1:
+            raise WrongUse(f"{where}: {name!r} is named {'twice' if uses == 2 else f'{uses} times'}.")
+    return dict(pairs)
 
 
 def _number(value: Any, where: str) -> float:

@@ -188,7 +188,15 @@ def is_wide(column: Column) -> bool:
 
 def check_content(column: Column, source: Source) -> None:
     """Refuse a column whose content does not fit what it was in training."""
+    if column.kind == "continuous" and math.isnan(column.centre):
+        return  # nothing was seen of it, so nothing is made of it
     if not source.symbolic:
+        if column.levels and all(isinstance(level, bool) for level in column.levels):
+            odd = [value for value in source.distinct() if value not in (0, 1)]
+            if odd:
+                raise ValueError(
+                    f"column {column.name!r} held booleans in training and holds {odd[0]!r} now; convert it to booleans"
+                )
         if column.kind == "discrete" and column.has_strings and source.content != "nothing":
             raise ValueError(
                 f"column {column.name!r} held categories such as {column.levels[0]!r} in training and holds "

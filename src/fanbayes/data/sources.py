@@ -285,7 +285,7 @@ def array_source(values: NDArray[Any], name: str) -> Source:
     # Whatever is left must be a number: Python's own TypeError says what is not.
     try:
         numbers = [np.nan if is_missing(v) else float(v) for v in values.tolist()]
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
         raise TypeError(f"column {name!r}: {error}; {_REMEDY}") from error
     return NumericColumn(name, np.array(numbers, dtype=np.float64), "object")
 

@@ -272,6 +272,8 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         predicted = self.predict(X)
         y = read_labels(y, len(predicted))
         known = is_labelled(y)
+        if not known.any():
+            raise ValueError("no row has a label to compare with; give at least one row of y a class")
         truth = np.array(y[known].tolist()) if y.dtype.kind == "O" else y[known]
         weight = None if sample_weight is None else np.asarray(sample_weight)[known]
         return float(accuracy_score(truth, predicted[known], sample_weight=weight))

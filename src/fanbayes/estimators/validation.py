@@ -78,6 +78,8 @@ def read_rows(estimator: Any, X: Any, *, reset: bool) -> Rows:
     """
     frame = as_frame(X)
     if frame is None:
+        if isinstance(X, (list, tuple)) and _mixes_text_and_numbers(X):
+            X = np.array(X, dtype=object)  # NumPy would make text of the numbers, and of NaN
         X = validate_data(estimator, X, reset=reset, dtype=None, ensure_all_finite=False)
         names = getattr(estimator, "feature_names_in_", [f"x{j}" for j in range(X.shape[1])])
         return Rows(X, [str(n) for n in names])
@@ -86,6 +88,12 @@ def read_rows(estimator: Any, X: Any, *, reset: bool) -> Rows:
         if found == 0:
             raise ValueError(f"Found array with 0 {what}(s) (shape={frame.shape}) while a minimum of 1 is required.")
     return Rows(frame, [str(n) for n in frame.columns])
+
+
+def _mixes_text_and_numbers(rows: Sequence[Any]) -> bool:
+    """Whether NumPy would turn numbers of these rows into text."""
+    texts = [isinstance(v, str) for row in rows if isinstance(row, (list, tuple)) for v in row]
+    return any(texts) and not all(texts)
 
 
 def as_frame(X: Any) -> nw.DataFrame[Any] | None:
@@ -108,6 +116,9 @@ def read_labels(y: Any, n_rows: int) -> NDArray[Any]:
     """Labels as an array of shape (n_rows,)."""
     if y is None:
         raise ValueError("this classifier requires y to be passed, but the target y is None")
+    series = nw.from_native(y, series_only=True, pass_through=True)
+    if isinstance(series, nw.Series) and series.dtype.is_integer() and series.null_count():
+        y = np.fromiter(series.to_list(), object, len(series))  # integers beside None stay integers
     y = np.asarray(column_or_1d(np.asarray(y), warn=True))
     if len(y) != n_rows:
         raise ValueError(f"Found input variables with inconsistent numbers of samples: X has {n_rows}, y has {len(y)}")
@@ -150,7 +161,10 @@ def read_weights(sample_weight: Any, n_rows: int) -> Floats | None:
     """Case weights (n_rows,), or None where all are 1."""
     if sample_weight is None:
         return None
-    weight = np.array(sample_weight, dtype=np.float64)
+    try:
+        weight = np.array(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError("sample_weight holds values that are not numbers; give every row a number") from None
     if weight.ndim == 0:
         weight = np.full(n_rows, float(weight))
     if weight.ndim != 1:

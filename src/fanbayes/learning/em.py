@@ -104,9 +104,7 @@ def arrived(problem: Problem, network: Network, statistics: Statistics) -> Climb
     return Climb(network, statistics, objective, tuple((float(o),) for o in objective), np.zeros(len(network)))
 
 
-def advance(
-    problem: Problem, climb: Climb, n_passes: int, tol: float, report: Callable[[Climb], None] | None = None
-) -> Climb:
+def advance(problem: Problem, climb: Climb, n_passes: int, tol: float) -> Climb:
     """Climb until `n_passes` more passes are done or no network gains more than `tol` per case in a step."""
     least_gain = tol * problem.table.total_weight
     accelerate = problem.accelerate and problem.is_monotone and not problem.hard
@@ -117,8 +115,6 @@ def advance(
         climb = _accelerated_cycle(problem, climb) if leap else _plain_step(problem, climb)
         if not problem.is_monotone:
             best = climb.where(climb.objective > best.objective, best)
-        if report is not None:
-            report(climb)
     return climb if problem.is_monotone else replace(best, traces=climb.traces, gain=climb.gain)
 
 

@@ -159,7 +159,8 @@ def _bar(console: Console) -> Iterator[Callable[[Progress], None]]:
 
         def advance(progress: Progress) -> None:
             # A study that was complete before has nothing left to do.
-            bar.update(line, total=progress.total or 1.0, completed=progress.done if progress.total else 1.0)
+            done = round(progress.done, 6) if progress.total else 1.0
+            bar.update(line, total=round(progress.total, 6) or 1.0, completed=done)
             if progress.task is not None:
                 bar.update(line, description=title(progress.task))
 

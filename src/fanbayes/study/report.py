@@ -112,6 +112,16 @@ class Claim:
 
 
 @dataclass(frozen=True)
+class Clipped:
+    """A case where the true class of a row got less than the clip, and why."""
+
+    name: str
+    n_tested: int
+    rows: Mapping[Model, int]
+    absent: int
+
+
+@dataclass(frozen=True)
 class Real:
     """What the page shows of the study of real data."""
 
@@ -126,7 +136,7 @@ class Real:
     times: list[tuple[Column, analysis.Times]]
     won_back: analysis.WonBack
     failures: list[tuple[str, str]]
-    clipped: list[tuple[str, int, int]]
+    clipped: list[Clipped]
     payload: str
 
 
@@ -259,13 +269,14 @@ def _failures(records: Sequence[Record]) -> list[tuple[str, str]]:
     return list(found.items())
 
 
-def _clipped(cases: Sequence[Case]) -> list[tuple[str, int, int]]:
-    """Cases where a row got the clip: (name, rows of FAN's, rows whose class the training part lacked)."""
+def _clipped(cases: Sequence[Case]) -> list[Clipped]:
     found = []
     for case in cases:
-        result = case.result("FAN", MAIN)
-        if result is not None and (result.total("clipped") or result.total("absent")):
-            found.append((case.name, int(result.total("clipped")), int(result.total("absent"))))
+        results = {model: result for model in MODELS if (result := case.result(model, MAIN)) is not None}
+        clipped = {model: int(result.total("clipped")) for model, result in results.items()}
+        if any(clipped.values()):
+            some = next(iter(results.values()))
+            found.append(Clipped(case.name, some.n_tested, clipped, int(some.total("absent"))))
     return found
 
 

@@ -357,6 +357,7 @@ class CostSensitiveClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator
     def _prior(self, log_proba: Floats) -> Floats:
         """The class prior to use for these rows (n_classes,)."""
         if isinstance(self.prior, str):
+            self._check()
             return estimate_prior(log_proba, self.class_prior_, log=True).prior
         return read_prior(self.prior, self.classes_)
 
