@@ -75,10 +75,11 @@ def evaluate(
         require_target(html, data)
     if out is not None and out.exists() and not out.is_dir():
         raise WrongUse(f"{out} is a file: --out names a folder.")
-    for name in _FIGURES.values():
-        if out is not None and out.is_dir():
+    if out is not None and out.is_dir():
+        for name in _FIGURES.values():
             require_target(out / name, data)
     from fanbayes.commands.comparison import cross_validate, differences
+    from fanbayes.commands.fit import describe_columns, print_hints
     from fanbayes.commands.models import classifier
     from fanbayes.commands.rows import read_labelled
 
@@ -92,6 +93,7 @@ def evaluate(
         separator=separator,
         encoding=encoding,
     )
+    print_hints(describe_columns(dataset))
     n_labelled = sum(label is not None for label in dataset.y)
     if n_labelled < folds:
         raise WrongUse(f"--folds {folds}: {data} has {n_labelled} labelled rows only.")

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from fanbayes.study.tables import Dataset
 
 MOST_COLUMNS = 60
+_MOST_ODD = 5  # texts in a column that holds numbers otherwise
 _SCORES = ("icl", "bic", "cs", "aic")
 _WIDTHS = (10, 14, 14, 14, 14, 6, 8)
 
@@ -123,6 +124,9 @@ def describe_columns(dataset: Dataset) -> list[dict[str, Any]]:
 def _describe_column(series: Any, kind: str, reason: str) -> dict[str, Any]:
     import numpy as np
 
+    from fanbayes.study.tables import is_number
+
+    name = shlex.quote(series.name)
     about: dict[str, Any] = {"column": series.name, "kind": kind, "reason": reason}
     if kind == "continuous":
         values = series.to_numpy()
@@ -130,20 +134,33 @@ def _describe_column(series: Any, kind: str, reason: str) -> dict[str, Any]:
         distinct = np.unique(known)
         holds = f"{distinct[0]:g} to {distinct[-1]:g}" if len(distinct) else "nothing"
         if 2 < len(distinct) <= min(10, len(known) // 3) and (distinct == np.round(distinct)).all():
-            about["hint"] = f"has {len(distinct)} different whole numbers; if they are codes, use --discrete"
+            about["hint"] = f"has {len(distinct)} different whole numbers; if they are codes, use --discrete {name}"
     else:
         known = series.drop_nulls()
         distinct = np.sort(known.unique().to_list())
         holds = shortened(distinct.tolist(), 4) or "nothing"
-        if len(distinct) == len(known) > 20:
-            about["hint"] = "differs in every row; if it is an identifier, use --ignore"
+        odd = [] if reason.startswith("declared") else [text for text in distinct.tolist() if not is_number(text)]
+        n_odd = int(known.is_in(odd).sum()) if 0 < len(odd) <= _MOST_ODD else len(known)
+        if 0 < n_odd <= len(known) / 5:
+            texts = ",".join(f'"{text}"' if "," in text or text != text.strip() else text for text in odd)
+            about["hint"] = (
+                f"holds numbers but for {', '.join(map(repr, odd))} ({n_odd} row{'s' if n_odd > 1 else ''}); if that "
+                f"means missing, use --missing {shlex.quote(texts)}"
+            )
+        elif len(known) > 20 and 2 * len(distinct) > len(known):
+            every = len(distinct) == len(known)
+            differs = "differs in every row" if every else f"has {len(distinct)} values in {len(known)} rows"
+            about["hint"] = f"{differs}; if it is an identifier, use --ignore {name}"
     return about | {"holds": holds, "distinct": len(distinct), "missing": len(series) - len(known)}
 
 
 def _print_columns(console: Console, dataset: Dataset, columns: list[dict[str, Any]]) -> None:
     counts = Counter(dataset.y.tolist())
     n_unlabelled = counts[None]
-    classes = [f"{label} {counts[label]}" for label in dataset.classes]
+    alike = Counter("".join(label.split()) for label in dataset.classes)
+    classes = [
+        f"{label if alike[''.join(label.split())] == 1 else repr(label)} {counts[label]}" for label in dataset.classes
+    ]
     console.print(f"{dataset.name}: {len(dataset.y)} rows, {len(columns)} features.")
     console.print(f"Classes in {dataset.target!r}: {shortened(classes, 12)}.")
     if n_unlabelled:
@@ -156,9 +173,14 @@ def _print_columns(console: Console, dataset: Dataset, columns: list[dict[str, A
     print_table(console, ["column", "taken for", "because", "holds", "missing"], rows, left=(0, 1, 2, 3))
     if len(columns) > MOST_COLUMNS:
         console.print(f"and {len(columns) - MOST_COLUMNS} more columns (--json lists all).\n")
+    print_hints(columns)
+
+
+def print_hints(columns: list[dict[str, Any]]) -> None:
+    """Note what may be wrong with columns."""
     for about in columns:
         if "hint" in about:
-            note(f"column {about['column']!r} {about['hint']} {shlex.quote(about['column'])}.")
+            note(f"column {about['column']!r} {about['hint']}.")
 
 
 # ---------------------------------------------------------------- candidates

@@ -13,7 +13,7 @@ from fanbayes.commands.output import WrongUse, note, shortened
 from fanbayes.data.schema import Column
 from fanbayes.data.sources import Level
 from fanbayes.estimators.base import NetworkClassifier
-from fanbayes.study.tables import MISSING, Dataset, DatasetError, read_table
+from fanbayes.study.tables import MISSING, Dataset, DatasetError, column_names, read_table
 
 
 def read_labelled(path: Path, target: str, *, missing: Collection[str], **options: Any) -> Dataset:
@@ -59,16 +59,15 @@ def read_for(
     discrete = [column.name for column in columns if column.kind == "discrete"]
     continuous = [column.name for column in columns if column.kind != "discrete"]
     options["missing"] = [*MISSING, *missing]
-    extra = [name for name in keep if name not in continuous and name not in discrete]
-    try:
-        table = read_table(path, discrete=[*discrete, *extra], continuous=continuous, **options)
-    except DatasetError as error:
-        _require_columns(path, [column.name for column in columns], extra, options)
-        raise error from None
+    needed = {column.name for column in columns}
+    extra = [name for name in keep if name not in needed]
+    present = column_names(path, encoding=options.get("encoding"), separator=options.get("separator"))
+    _require_columns(path, present, [column.name for column in columns], extra)
+    ignored = [name for name in dict.fromkeys(present) if name not in needed and name not in keep]
+    table = read_table(path, discrete=[*discrete, *extra], continuous=continuous, ignore={*ignored}, **options)
     frame = nw.from_native(table.X, eager_only=True)
-    ignored = [name for name in frame.columns if name not in discrete and name not in continuous and name not in keep]
     if ignored:
-        note(f"columns of {path} that the model does not use: {shortened(ignored, 10)}.")
+        note(f"columns of {path} that the model does not use: {shortened([name or repr(name) for name in ignored], 10)}.")
     series = {column.name: _as_learnt(frame[column.name], column, clf) for column in columns}
     kept = {name: [None if value != value else value for value in frame[name].to_list()] for name in keep}
     if not hasattr(clf, "feature_names_in_"):  # it was fitted on an array
@@ -76,12 +75,8 @@ def read_for(
     return nw.from_dict(series).to_native(), kept
 
 
-def _require_columns(path: Path, needed: list[str], extra: list[str], options: dict[str, Any]) -> None:
+def _require_columns(path: Path, present: list[str], needed: list[str], extra: list[str]) -> None:
     """If columns are missing, name all of them."""
-    try:
-        present = list(read_table(path, **options).kinds)
-    except DatasetError:
-        return
     unknown = [name for name in extra if name not in present]
     if unknown:
         raise WrongUse(f"{path} has no column {unknown[0]!r} to keep.")

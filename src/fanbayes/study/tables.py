@@ -13,10 +13,12 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date, time, timedelta
 from difflib import get_close_matches
 from functools import partial
 from importlib.util import find_spec
 from itertools import count, islice
+from numbers import Number
 from operator import itemgetter
 from os import PathLike
 from pathlib import Path
@@ -42,8 +44,10 @@ __all__ = [
     "Dataset",
     "DatasetError",
     "Kind",
+    "column_names",
     "from_columns",
     "from_frame",
+    "is_number",
     "near",
     "open_bytes",
     "read_table",
@@ -53,6 +57,7 @@ MISSING = ("", "?")
 _CSV_SUFFIXES = {".csv", ".tsv", ".tab", ".txt", ".data", ".dat"}
 _FRAMES: tuple[Literal["pandas", "polars"], ...] = ("pandas", "polars")
 _INSTALL = "pip install 'fanbayes[files]'"
+_DATES = (date, time, timedelta)  # text only if declared discrete
 _BLOCK = 1 << 9  # rows; more no longer fit the processor cache, and take twice the time
 
 
@@ -169,6 +174,19 @@ def read_table(
     else:
         raise DatasetError(f"cannot tell the format of {path}: save it as .csv, .arff or .parquet.")
     return _dataset(plain.stem if name is None else name, columns, roles)
+
+
+def column_names(
+    path: str | PathLike[str], *, encoding: str | None = None, separator: str | None = None
+) -> list[str]:
+    """Names of the columns of a file, as they stand there: some may be empty or come twice."""
+    path = Path(path)
+    suffix = _plain_path(path).suffix.lower()
+    if suffix == ".parquet":
+        return _frame_names(_read_parquet(path))
+    if suffix == ".arff":
+        return [header.name for header in read_arff(path, encoding)[0]]
+    return [header.name for header in read_csv(path, encoding, separator)[0]]
 
 
 def from_frame(
@@ -378,6 +396,11 @@ def _numbers(fields: Sequence[str], missing: frozenset[str]) -> NDArray[np.float
     return None if words - missing else values
 
 
+def is_number(text: str) -> bool:
+    """Tell whether a field of a text file is taken for a number."""
+    return _numbers([text], frozenset()) is not None
+
+
 def _text_columns(read: Reader, roles: _Roles, missing: Collection[str]) -> dict[str, _Column]:
     """Read the wanted columns of a text file.
 
@@ -434,19 +457,23 @@ def _read_parquet(path: Path) -> nw.DataFrame[Any]:
 
 def _frame_columns(frame: nw.DataFrame[Any], roles: _Roles) -> dict[str, _Column]:
     """Take the wanted columns of a frame; text and categoricals stay as they are."""
-    # How pandas stores an index without a name; another library shows it as a column.
-    names = [name for name in frame.columns if not re.fullmatch(r"__index_level_\d+__", name)]
+    names = _frame_names(frame)
     roles.check(names)
     return {name: _frame_column(frame[name], name, roles) for name in names if name not in roles.ignore}
+
+
+def _frame_names(frame: nw.DataFrame[Any]) -> list[str]:
+    # How pandas stores an index without a name; another library shows it as a column.
+    return [name for name in frame.columns if not re.fullmatch(r"__index_level_\d+__", name)]
 
 
 def _frame_column(series: nw.Series[Any], name: str, roles: _Roles) -> _Column:
     declared, dtype = roles.kind(name), series.dtype
     reason = "declared" if declared else f"stored as {dtype}"
+    where = f"column {name!r} of {roles.table}"
     if declared == "discrete" or not (declared or dtype.is_numeric()):
         stays = dtype in (nw.String, nw.Categorical, nw.Enum) and name not in (roles.target, roles.split)
-        return _Column("discrete", reason, series if stays else _labels(series))
-    where = f"column {name!r} of {roles.table}"
+        return _Column("discrete", reason, series if stays else _labels(series, where, dates=declared is not None))
     if not dtype.is_numeric():
         raise DatasetError(f"{where} is stored as {dtype}: store it as numbers, or do not call it continuous.")
     values = series.cast(nw.Float64).to_numpy().astype(np.float64)
@@ -456,10 +483,14 @@ def _frame_column(series: nw.Series[Any], name: str, roles: _Roles) -> _Column:
     return _Column("continuous", reason, values)
 
 
-def _labels(series: nw.Series[Any]) -> NDArray[np.object_]:
+def _labels(series: nw.Series[Any], where: str, *, dates: bool) -> NDArray[np.object_]:
     """Text of each value, None where missing; a code that came as 1.0, for lack of a null, is "1" again."""
+    known = (str, Number, np.generic, *(_DATES if dates else ()))
     labels = np.full(len(series), None, object)
     for row, (value, null) in enumerate(zip(series.to_list(), series.is_null().to_list())):
+        if not null and not isinstance(value, known):
+            kind = type(value).__name__
+            raise DatasetError(f"{where} holds a {kind} in row {row + 1}: ignore it, or convert it to numbers or text.")
         if not null and value == value:
             whole = isinstance(value, float) and value.is_integer()
             labels[row] = str(int(value) if whole else value)
