@@ -1,7 +1,7 @@
 """Initial networks.
 
-They are drawn in parameter space, around the parameters of a simpler network: they do not depend on the
-order of the rows, on duplicates or on weights.
+They are drawn in parameter space, around the parameters of a simpler network: they do not depend on the order of the
+rows, and a row of weight 2 counts as the row twice.
 """
 
 from __future__ import annotations
