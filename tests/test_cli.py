@@ -18,6 +18,7 @@ import pandas as pd
 import pytest
 
 import fanbayes
+from fanbayes import _native
 from fanbayes.commands.output import write_file
 
 PROGRAM = shutil.which("fanbayes", path=sysconfig.get_path("scripts")) or "fanbayes"
@@ -139,7 +140,7 @@ def rows(folder):
 def test_version_and_help_and_start_up(folder):
     out, _ = run("--version", cwd=folder, fresh=True)
     assert out.startswith(f"fanbayes {fanbayes.__version__}, native backend ")
-    assert out.split()[-1] in fanbayes._native.backends()
+    assert out.split()[-1] in _native.backends()
     out, _ = run("--help", cwd=folder)
     for command in ("fit", "predict", "evaluate", "explain", "show", "study", "--install-completion"):
         assert command in out
@@ -229,6 +230,35 @@ def test_fit_options(folder, tmp_path):
     assert "note: column 'grade' has 5 different whole numbers" in err
 
 
+def test_fit_and_evaluate_note_what_columns_may_be(tmp_path):
+    lines = [f"{k},{'NA' if k % 8 == 0 else k / 2},{'-' if k % 2 else k},u{k // 2 * 2 + k % 4 // 3}" for k in range(60)]
+    labels = ["a", "a ", "b"]
+    rows = "".join(f"{line},{labels[k % 3]}\n" for k, line in enumerate(lines))
+    (tmp_path / "d.csv").write_text(f",x,half,name,class\n{rows}")
+    fit = ("d.csv", "-t", "class", "--ignore", "")
+    out, err = run("fit", *fit, "--model", "nb", "-o", "m.fan", cwd=tmp_path)
+    assert "note: column 'x' holds numbers but for 'NA' (8 rows); if that means missing, use --missing NA.\n" in err
+    assert "note: column 'name' has 45 values in 60 rows; if it is an identifier, use --ignore name.\n" in err
+    assert "Classes in 'class': 'a' 20, 'a ' 20, b 20." in out
+    assert "column 'x' holds" in run("evaluate", *fit, "--folds", "2", "--ignore", "name", cwd=tmp_path)[1]
+    _, err = run("fit", *fit, "--model", "nb", "--missing", "NA", "-o", "m.fan", cwd=tmp_path)
+    assert "column 'x'" not in err
+
+
+def test_fit_names_the_options_that_help(tmp_path):
+    (tmp_path / "a.csv").write_text("a,,class\n1,2,x\nq,3,y\n")
+    (tmp_path / "l.csv").write_bytes("a,class\né,x\nb,y\n".encode("latin-1"))
+    pd.DataFrame({"a": [[1], [2]], "b": [1, 2], "class": ["x", "y"]}).to_parquet(tmp_path / "a.parquet")
+    for name, options, code, says in [
+        ("a.csv", (), 1, "name it or use --ignore ''"),
+        ("a.csv", ("--ignore", "", "--continuous", "a"), 1, "correct it, or use --missing or --discrete."),
+        ("l.csv", (), 1, "with --encoding cp1252"),
+        ("l.csv", ("--encoding", "none"), 1, "--encoding: there is no encoding 'none'"),
+        ("a.parquet", (), 1, "column 'a' of a.parquet holds ndarray values (row 1): use --ignore, or convert it"),
+    ]:
+        refuse("fit", name, "-t", "class", *options, "-o", "m.fan", cwd=tmp_path, code=code, says=says)
+
+
 def test_fit_refuses(folder, tmp_path):
     shutil.copy(folder / "patients.csv", tmp_path / "p.csv")
     fit = ("fit", "p.csv", "-o", "m.fan")
@@ -244,6 +274,7 @@ def test_fit_refuses(folder, tmp_path):
         ((*fit, "-t", "outcome", "--model", "nb", "--components", "2"), "naive Bayes has no components"),
         (("fit", "p.csv", "-t", "outcome", "-o", "no/m.fan"), "there is no folder no"),
         (("fit", "p.csv", "-t", "outcome", "-o", "."), "not a file"),
+        (("fit", "p.csv", "-t", "outcome", "-o", "../" + tmp_path.name + "/p.csv"), "is read by this command"),
     ]:
         refuse(*arguments, cwd=tmp_path, code=2, says=says, fresh=says == "--target")
 
@@ -374,6 +405,9 @@ def test_predict_refuses(folder, tmp_path):
     (tmp_path / "text.csv").write_text(",a,b\nill,1,2\nwell,x,0\n")
     (tmp_path / "bad.json").write_text('{"ill": ')
     (tmp_path / "flat.json").write_text('{"ill": 1}')
+    (tmp_path / "twice.json").write_text('{"ill": 0.5, "well": 0.5, "ill": 0.5}')
+    (tmp_path / "clash.csv").write_text("smoker,grade,age,blood pressure,class,p(ill)\nyes,1,40,120,a,b\n")
+    (tmp_path / "same.csv").write_text("smoker,grade,age,age,blood pressure\nyes,1,40,40,120\n")
     (tmp_path / "ragged.csv").write_text(",a,b\nill,1\nwell,2,3\n")
     predict = ("predict", "m.fan", "new.csv")
     for arguments, code, says in [
@@ -394,6 +428,16 @@ def test_predict_refuses(folder, tmp_path):
         ((*predict, "--prior", "half"), 2, "neither"),
         ((*predict, "--prior", "none.json"), 2, "none.json"),
         ((*predict, "-o", "no/out.csv"), 2, "there is no folder no"),
+        ((*predict, "-o", "m.fan"), 2, "is read by this command"),
+        ((*predict, "-o", "new.csv"), 2, "is read by this command"),
+        ((*predict, "--costs", "flat.json", "-o", "flat.json"), 2, "is read by this command"),
+        ((*predict, "--prior", "flat.json", "-o", "flat.json"), 2, "is read by this command"),
+        ((*predict, "--prior", "ill=0.5,well=0.25,well=0.25"), 2, "'well' is named twice"),
+        ((*predict, "--prior", "twice.json"), 2, "'ill' is named twice"),
+        (("predict", "m.fan", "clash.csv", "--keep", "class"), 2, "--keep class"),
+        (("predict", "m.fan", "clash.csv", "--keep", "p(ill)"), 2, "--keep p(ill)"),
+        (("predict", "m.fan", "words.csv"), 1, "correct it, or use --missing."),
+        (("predict", "m.fan", "same.csv"), 1, "2 columns 'age': rename them ("),
     ]:
         refuse(*arguments, cwd=tmp_path, code=code, says=says, fresh=says in ("none.fan", "truncated"))
 
@@ -431,6 +475,19 @@ def test_explain(folder, rows, tmp_path):
     refuse("explain", model, new, "--class", "ill", cwd=tmp_path, code=2, says="give both or neither")
     refuse("explain", model, new, "--class", "ill", "--against", "x", cwd=tmp_path, code=2, says="ill, well")
     refuse("explain", model, new, "--row", "81", cwd=tmp_path, code=2, says="80 rows")
+
+
+def test_explain_shows_values_outside_of_what_was_seen_as_they_are(folder, rows, tmp_path):
+    seen = fanbayes.load(folder / "m.fan").schema_.columns[0]
+    (tmp_path / "far.csv").write_text(
+        ",smoker,grade,age,blood pressure,x,x\n0,yes,1,1000,120,a,\n1,no,1,1e150,120,b,\n2,no,1,,120,b,\n"
+    )
+    out, err = run("explain", folder / "m.fan", "far.csv", cwd=tmp_path)
+    assert f"age = 1000 lies outside of what was seen, {seen.low:g} to {seen.high:g} (row 1 and 1 more)." in err
+    assert "does not use: '', x." in err
+    assert "blood pressure =" not in err
+    assert "age = 1e+150 " in out
+    run("predict", folder / "m.fan", "far.csv", cwd=tmp_path)
 
 
 def test_explain_writes_ascii_where_it_must(folder):
@@ -488,6 +545,8 @@ def test_evaluate(folder, tmp_path):
 def test_evaluate_refuses(folder, tmp_path):
     shutil.copy(folder / "patients.csv", tmp_path / "p.csv")
     (tmp_path / "few.csv").write_text("a,class\n1,x\n2,y\n3,x\n")
+    (tmp_path / "figures").mkdir()
+    (tmp_path / "figures" / "roc.svg").hardlink_to(tmp_path / "p.csv")
     for arguments, says in [
         (("p.csv", "-t", "nope"), "no column 'nope'"),
         (("few.csv", "-t", "class"), "3 labelled rows"),
@@ -495,6 +554,8 @@ def test_evaluate_refuses(folder, tmp_path):
         (("p.csv", "-t", "outcome", "--out", "few.csv"), "folder"),
         (("p.csv", "-t", "outcome", "--html", "no/page.html"), "there is no folder no"),
         (("p.csv", "-t", "outcome", "--model", "tree"), "tree"),
+        (("p.csv", "-t", "outcome", "--html", "p.csv"), "is read by this command"),
+        (("p.csv", "-t", "outcome", "--out", "figures"), "is read by this command"),
     ]:
         refuse("evaluate", *arguments, cwd=tmp_path, code=2, says=says)
 

@@ -5,6 +5,7 @@ import csv
 import gzip
 import io
 import lzma
+from datetime import date, datetime
 from pathlib import Path
 
 import narwhals as nw
@@ -417,6 +418,21 @@ def test_parquet_refusals(stored, write, monkeypatch):
 
     monkeypatch.setattr(nw, "read_parquet", absent)
     assert "pip install 'fanbayes[files]'" in refusal(stored)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_odd_types_are_refused_by_name(library):
+    frames = pytest.importorskip(library)
+    days = [date(2020, 1, 1), date(2020, 1, 2)]
+    for odd in ([[1], [2]], [{"a": 1}, {"a": 2}], [b"1", b"2"], days, [datetime(2020, 1, 1)] * 2):
+        frame = frames.DataFrame({"odd": odd, "x": [1, 2]})
+        with pytest.raises(
+            DatasetError, match=r"column 'odd' of mine holds \w+ values \(row 1\): ignore it, or convert it"
+        ):
+            from_frame(frame, name="mine")
+        assert list(from_frame(frame, name="mine", ignore=["odd"]).kinds) == ["x"]
+    dataset = from_frame(frames.DataFrame({"odd": days}), name="mine", discrete=["odd"])
+    assert values(dataset, "odd") == ["2020-01-01", "2020-01-02"]
 
 
 def test_from_frame_keeps_the_library():

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from rich.console import Console
 
+    from fanbayes.data.schema import Column
     from fanbayes.model.attribution import Explanation
 
 MOST_ROWS = 5
@@ -62,14 +65,40 @@ def explain(
     wanted = [number - 1 for number in row] if row else list(range(n))
     if max(wanted) >= n:
         raise WrongUse(f"--row {max(wanted) + 1}: {rows} has {n} rows.")
+    if not row and not json:
+        wanted = wanted[:MOST_ROWS]
+    found = _as_given(found, clf.schema_.columns, X, wanted)
     if json:
         print_json([_record(found, proba, clf.classes_, k) for k in wanted])
         return
     console = screen()
-    for k in wanted if row else wanted[:MOST_ROWS]:
+    for k in wanted:
         _print_row(console, found, proba[k], clf.classes_, k, top, clf.n_components_)
     if not row and n > MOST_ROWS:
         note(f"{rows} has {n} rows, of which the first {MOST_ROWS} are shown; --row picks others, --json gives all.")
+
+
+def _as_given(found: Explanation, columns: Sequence[Column], X: Any, wanted: list[int]) -> Explanation:
+    """Show numbers outside of what was seen in training as they were given, and note them."""
+    import narwhals as nw
+    import numpy as np
+
+    frame = None if isinstance(X, np.ndarray) else nw.from_native(X, eager_only=True)
+    texts = dict(zip(found.features, found.values))
+    for j, column in enumerate(columns):
+        if column.kind == "discrete" or column.name not in texts:
+            continue
+        given = np.asarray(X[:, j] if frame is None else frame[column.name].to_numpy(), np.float64)
+        outside = [k for k in wanted if not column.low <= given[k] <= column.high and given[k] == given[k]]
+        if not outside:
+            continue
+        if column.kind == "continuous":
+            own = {k: f"{given[k]:.12g}" for k in outside}
+            texts[column.name] = tuple(own.get(k, text) for k, text in enumerate(texts[column.name]))
+        first, more = outside[0], f" and {len(outside) - 1} more" if len(outside) > 1 else ""
+        seen = f"{column.low:g} to {column.high:g} (row {first + 1}{more})"
+        note(f"{column.name} = {given[first]:g} lies outside of what was seen, {seen}.")
+    return replace(found, values=tuple(texts.values()))
 
 
 def _known(text: str, classes: NDArray[Any]) -> Any:

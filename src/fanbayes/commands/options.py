@@ -70,5 +70,9 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
 
 def names(values: Iterable[str] | None) -> list[str]:
     """Names separated by commas; one that has a comma itself stands in double quotes."""
-    rows = csv.reader(values or (), skipinitialspace=True)
-    return list(dict.fromkeys(name for row in rows for name in row or [""]))
+    return list(dict.fromkeys(fields(values)))
+
+
+def fields(values: Iterable[str] | None) -> list[str]:
+    """Like `names`, each as often as it is given."""
+    return [name for row in csv.reader(values or (), skipinitialspace=True) for name in row or [""]]

@@ -127,7 +127,7 @@ def require_target(path: Path, *inputs: Path | None) -> None:
         raise WrongUse(f"{path} is not a file: name one to write.")
     if not path.resolve().parent.is_dir():
         raise WrongUse(f"there is no folder {path.parent} to write {path.name} to.")
-    if path.exists() and any(one is not None and one.exists() and path.samefile(one) for one in inputs):
+    if path.exists() and any(one is not None and os.path.exists(one) and path.samefile(one) for one in inputs):
         raise WrongUse(f"{path} is read by this command: name another file to write.")
 
 

@@ -182,7 +182,7 @@ def parse_prior(text: str) -> str | dict[str, float]:
         except (OSError, UnicodeDecodeError) as error:
             raise WrongUse(f"--prior: {text} cannot be read: {error}.") from None
     else:
-        parts = [part.rpartition("=") for part in options.names([text])]
+        parts = [part.rpartition("=") for part in options.fields([text])]
         if not all(equals for _, equals, _ in parts):
             raise WrongUse(f"--prior: {text!r} is neither like yes=0.1,no=0.9, nor a JSON file, nor 'estimate'.")
         given = _once("--prior", [(label.strip(), p) for label, _, p in parts])

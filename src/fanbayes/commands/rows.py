@@ -15,6 +15,24 @@ from fanbayes.data.sources import Level
 from fanbayes.estimators.base import NetworkClassifier
 from fanbayes.study.tables import MISSING, Dataset, DatasetError, column_names, read_table
 
+# Remedies as the library words them; as options of commands that learn; as options of those that use a model.
+_REMEDIES = {
+    "correct it, list it as a missing value, or declare the column discrete": (
+        "correct it, or use --missing or --discrete",
+        "correct it, or use --missing",
+    ),
+    "correct it, or declare the column discrete": ("correct it, or use --discrete", "correct it"),
+    "store it as numbers, or do not call it continuous": (
+        "store it as numbers, or leave it out of --continuous",
+        "store it as numbers",
+    ),
+    "ignore it, or convert it": ("use --ignore, or convert it", "convert it"),
+    "name it or ignore ''": ("name it or use --ignore ''", "name it"),
+    "rename or ignore them": ("rename them or use --ignore", "rename them"),
+    "there is no encoding": ("--encoding: there is no encoding",),
+    "name its encoding, for example 'cp1252'": ("name its encoding, for example with --encoding cp1252",),
+}
+
 
 def read_labelled(path: Path, target: str, *, missing: Collection[str], **options: Any) -> Dataset:
     """Read rows to learn from.
@@ -33,8 +51,8 @@ def read_labelled(path: Path, target: str, *, missing: Collection[str], **option
         try:
             read_table(path, **reading)
         except DatasetError:
-            raise error from None
-        raise WrongUse(str(error)) from None
+            raise _with_options(error, learning=True) from None
+        raise WrongUse(str(_with_options(error, learning=True))) from None
 
 
 def read_for(
@@ -61,18 +79,30 @@ def read_for(
     options["missing"] = [*MISSING, *missing]
     needed = {column.name for column in columns}
     extra = [name for name in keep if name not in needed]
-    present = column_names(path, encoding=options.get("encoding"), separator=options.get("separator"))
-    _require_columns(path, present, [column.name for column in columns], extra)
-    ignored = [name for name in dict.fromkeys(present) if name not in needed and name not in keep]
-    table = read_table(path, discrete=[*discrete, *extra], continuous=continuous, ignore={*ignored}, **options)
+    try:
+        present = column_names(path, encoding=options.get("encoding"), separator=options.get("separator"))
+        _require_columns(path, present, [column.name for column in columns], extra)
+        ignored = [name for name in dict.fromkeys(present) if name not in needed and name not in keep]
+        table = read_table(path, discrete=[*discrete, *extra], continuous=continuous, ignore={*ignored}, **options)
+    except DatasetError as error:
+        raise _with_options(error, learning=False) from None
     frame = nw.from_native(table.X, eager_only=True)
     if ignored:
-        note(f"columns of {path} that the model does not use: {shortened([name or repr(name) for name in ignored], 10)}.")
+        names = shortened([name or repr(name) for name in ignored], 10)
+        note(f"columns of {path} that the model does not use: {names}.")
     series = {column.name: _as_learnt(frame[column.name], column, clf) for column in columns}
     kept = {name: [None if value != value else value for value in frame[name].to_list()] for name in keep}
     if not hasattr(clf, "feature_names_in_"):  # it was fitted on an array
         return np.array([one.to_list() for one in series.values()], dtype=object).T, kept
     return nw.from_dict(series).to_native(), kept
+
+
+def _with_options(error: DatasetError, *, learning: bool) -> DatasetError:
+    """The same error, its remedies said as options of the commands that learn or of those that use a model."""
+    text = str(error)
+    for remedy, options in _REMEDIES.items():
+        text = text.replace(remedy, options[0 if learning else -1])
+    return DatasetError(text)
 
 
 def _require_columns(path: Path, present: list[str], needed: list[str], extra: list[str]) -> None:

@@ -162,31 +162,32 @@ def read_table(
         With one sentence that names the file, the line or column, and what to do.
     """
     path = Path(path)
-    plain = path.with_suffix("") if path.suffix.lower() in COMPRESSION else path
-    suffix = plain.suffix.lower()
     roles = _Roles(str(path), target, discrete, continuous, ignore, split)
-    if suffix == ".parquet":
-        columns = _frame_columns(_read_parquet(path), roles)
-    elif suffix == ".arff":
-        columns = _text_columns(partial(read_arff, path, encoding), roles, missing)
-    elif suffix in _CSV_SUFFIXES:
-        columns = _text_columns(partial(read_csv, path, encoding, separator), roles, missing)
-    else:
-        raise DatasetError(f"cannot tell the format of {path}: save it as .csv, .arff or .parquet.")
-    return _dataset(plain.stem if name is None else name, columns, roles)
+    read = _text_reader(path, encoding, separator)
+    columns = _text_columns(read, roles, missing) if read else _frame_columns(_read_parquet(path), roles)
+    return _dataset(_plain(path).stem if name is None else name, columns, roles)
 
 
-def column_names(
-    path: str | PathLike[str], *, encoding: str | None = None, separator: str | None = None
-) -> list[str]:
+def column_names(path: Path, *, encoding: str | None = None, separator: str | None = None) -> list[str]:
     """Names of the columns of a file, as they stand there: some may be empty or come twice."""
-    path = Path(path)
-    suffix = _plain_path(path).suffix.lower()
+    read = _text_reader(path, encoding, separator)
+    return [header.name for header in read()[0]] if read else _frame_names(_read_parquet(path))
+
+
+def _plain(path: Path) -> Path:
+    return path.with_suffix("") if path.suffix.lower() in COMPRESSION else path
+
+
+def _text_reader(path: Path, encoding: str | None, separator: str | None) -> Reader | None:
+    """What reads the file by its name; None for Parquet."""
+    suffix = _plain(path).suffix.lower()
     if suffix == ".parquet":
-        return _frame_names(_read_parquet(path))
+        return None
     if suffix == ".arff":
-        return [header.name for header in read_arff(path, encoding)[0]]
-    return [header.name for header in read_csv(path, encoding, separator)[0]]
+        return partial(read_arff, path, encoding)
+    if suffix in _CSV_SUFFIXES:
+        return partial(read_csv, path, encoding, separator)
+    raise DatasetError(f"cannot tell the format of {path}: save it as .csv, .arff or .parquet.")
 
 
 def from_frame(
@@ -490,7 +491,9 @@ def _labels(series: nw.Series[Any], where: str, *, dates: bool) -> NDArray[np.ob
     for row, (value, null) in enumerate(zip(series.to_list(), series.is_null().to_list())):
         if not null and not isinstance(value, known):
             kind = type(value).__name__
-            raise DatasetError(f"{where} holds a {kind} in row {row + 1}: ignore it, or convert it to numbers or text.")
+            raise DatasetError(
+                f"{where} holds {kind} values (row {row + 1}): ignore it, or convert it to numbers or text."
+            )
         if not null and value == value:
             whole = isinstance(value, float) and value.is_integer()
             labels[row] = str(int(value) if whole else value)
