@@ -161,7 +161,7 @@ NOTHING = np.full(2, np.nan)
         (discrete("a", 1, 2), NUMBERS),
         (discrete("a", 1, 2), np.array([1, 2], dtype=np.int8)),
         (discrete("a", False, True), np.array([True, False])),
-        (discrete("a", False, True), NUMBERS),
+        (discrete("a", False, True), np.array([1.0, 0.0])),
         (discrete("a"), STRINGS),
     ],
 )
