@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -116,6 +116,8 @@ class EncodedTable:
         One look-up and one addition then serve several columns. It pays while the levels of a code are few
         beside the rows, and fit into the nearest cache with those of the other codes.
         """
+        if self.group is not None:
+            return self
         sizes = (self.layout.n_levels[: self.layout.n_narrow] + 1).tolist()
         first, levels = [0], 1
         for j, size in enumerate(sizes):
@@ -152,34 +154,48 @@ class EncodedTable:
         """
         if self.total_weight <= 2 * n_cases:
             return self
-        weight = np.ones(self.n_rows) if self.weights is None else self.weights
-        group = np.zeros(self.n_rows, dtype=np.intp) if self.labels is None else self.labels + 1
-        cases = np.bincount(group, weights=weight)
+        group = np.full(1, -1, dtype=np.int32) if self.labels is None else self.labels
+        cases = np.zeros(int(group.max()) + 2)  # of the unlabelled rows, then of each class
+        for at in self._pieces():
+            weight = None if self.weights is None else self.weights[at]
+            cases += np.bincount(self._group(at), weights=weight, minlength=len(cases))
         wanted = np.maximum(n_cases * cases / cases.sum(), n_cases / np.count_nonzero(cases))
-        share = np.minimum(1.0, np.divide(wanted, cases, out=np.ones_like(cases), where=cases > 0))[group]
-        keep = self.fingerprint < share
+        share = np.minimum(1.0, np.divide(wanted, cases, out=np.ones_like(cases), where=cases > 0))
+        keep = np.empty(self.n_rows, dtype=bool)
+        for at in self._pieces():
+            keep[at] = self.fingerprint[at] < 2.0**32 * share[self._group(at)]
         if len(np.unique(self.fingerprint[keep])) < n_cases / 4:
             return self  # too few different rows for some of them to stand for the others
-        return replace(self._rows(keep), weights=(weight / share)[keep])
+        few = self._rows(keep)
+        each = 1.0 if few.weights is None else few.weights
+        return replace(few, weights=each / share[few._group(slice(None))])
 
     @cached_property
-    def fingerprint(self) -> Floats:
-        """A number in [0, 1) for each row (n_rows,), a function of the row's content alone."""
-        rng = np.random.default_rng(0)
-        mixed = np.zeros(self.n_rows, dtype=np.uint64)
-        for block in (self.narrow, self.wide, self.numbers):
-            for values in block.T:
-                if values.dtype == np.float64:  # rounded: their last bits do depend on the order of the rows
-                    values = (
-                        np.nan_to_num(np.clip(values, -1e9, 1e9) * 1e6, nan=-1e18)
-                        .round()
-                        .astype(np.int64)
-                        .view(np.uint64)
-                    )
-                mixed += values
-                mixed *= rng.integers(2**63, dtype=np.uint64) | np.uint64(1)
-                mixed ^= mixed >> np.uint64(29)
-        return (mixed >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    def fingerprint(self) -> NDArray[np.uint32]:
+        """A number below 2^32 for each row (n_rows,), a function of the row's content alone."""
+        out = np.empty(self.n_rows, dtype=np.uint32)
+        for at in self._pieces():
+            rng = np.random.default_rng(0)
+            mixed = np.zeros(len(out[at]), dtype=np.uint64)
+            for block in (self.narrow, self.wide, self.numbers):
+                for values in block[at].T:
+                    if values.dtype == np.float64:  # rounded: their last bits do depend on the order of the rows
+                        whole = np.nan_to_num(np.clip(values, -1e9, 1e9) * 1e6, nan=-1e18).round()
+                        values = whole.astype(np.int64).view(np.uint64)
+                    mixed += values
+                    mixed *= rng.integers(2**63, dtype=np.uint64) | np.uint64(1)
+                    mixed ^= mixed >> np.uint64(29)
+            out[at] = mixed >> np.uint64(32)
+        return out
+
+    def _pieces(self) -> Iterator[slice]:
+        """Rows in pieces, so that nothing else of the table's length is needed."""
+        return (slice(at, at + 65_536) for at in range(0, self.n_rows, 65_536))
+
+    def _group(self, rows: slice) -> NDArray[np.intp]:
+        """0 for unlabelled rows, class + 1 for the others."""
+        n = len(self.narrow[rows])
+        return np.zeros(n, dtype=np.intp) if self.labels is None else self.labels[rows].astype(np.intp) + 1
 
     def _rows(self, keep: NDArray[np.bool_]) -> EncodedTable:
         return replace(

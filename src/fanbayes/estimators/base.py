@@ -124,14 +124,14 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             warnings.warn(
                 f"columns with fewer than two distinct values tell nothing and are left out: {names}", stacklevel=4
             )
-        return classes, schema, table
+        return classes, schema, table.fused()
 
     def _n_threads(self) -> int:
         return 1 if self.n_jobs is None else int(effective_n_jobs(self.n_jobs))
 
     def _problem(self, table: EncodedTable, crew: Workers) -> Problem:
         prior = Prior(float(self.alpha), self.variance, float(self.variance_floor))
-        return Problem(table.fused(), prior, self.algorithm == "cem", crew)
+        return Problem(table, prior, self.algorithm == "cem", crew)
 
     def _set_learnt(self, classes: NDArray[Any], schema: Schema, selection: Selection, best: int) -> None:
         fit = selection.fits[best]
