@@ -191,6 +191,6 @@ def _tables(folder: Path) -> list[Table]:
             )
             for mean in analysis.simulated_table(records, "paper"):
                 numbers = (mean.accuracy, mean.roc_area, mean.conditional_entropy, mean.distance, mean.signed)
-                table.add_row(mean.criterion, *(f"{number:.4f}" for number in numbers))
+                table.add_row(mean.criterion, *("-" if number != number else f"{number:.4f}" for number in numbers))
         tables.append(table)
     return tables

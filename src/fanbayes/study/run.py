@@ -126,7 +126,9 @@ def _look(suite: Suite) -> tuple[list[Card], dict[str, str]]:
     cards, broken = [], {}
     for name in suite:
         try:
-            cards.append(describe(suite[name]))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # a download that is tried again; what fails says so itself
+                cards.append(describe(suite[name]))
         except DatasetError as error:
             broken[name] = str(error)
         except Exception as error:
