@@ -27,7 +27,7 @@ lint: .venv/.installed
 
 # A minute or two; ends with the table of wins and losses and the path of the page.
 demo: .venv/.installed
-	.venv/bin/fanbayes study real --suite builtin --out build/demo
+	.venv/bin/fanbayes study real --suite builtin --folds 5 --out build/demo
 	.venv/bin/fanbayes study report build/demo
 
 docs: .venv/.docs
