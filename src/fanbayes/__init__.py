@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from fanbayes import plotting
     from fanbayes.estimators.classifiers import FANClassifier, FMClassifier, NBClassifier
     from fanbayes.estimators.discretizer import MDLPDiscretizer
+    from fanbayes.estimators.fan_cv import FANClassifierCV
     from fanbayes.evaluation import metrics, significance
     from fanbayes.study import datasets
     from fanbayes.use.decision import CostSensitiveClassifier, adjust_prior, decide, estimate_prior
@@ -19,6 +20,7 @@ __version__ = "0.1.0"
 __all__ = [
     "CostSensitiveClassifier",
     "FANClassifier",
+    "FANClassifierCV",
     "FMClassifier",
     "MDLPDiscretizer",
     "ModelFileError",
@@ -35,6 +37,7 @@ __all__ = [
 ]
 
 _WHERE = {
+    "fanbayes.estimators.fan_cv": ["FANClassifierCV"],
     "fanbayes.estimators.classifiers": ["FANClassifier", "FMClassifier", "NBClassifier"],
     "fanbayes.estimators.discretizer": ["MDLPDiscretizer"],
     "fanbayes.use.decision": ["CostSensitiveClassifier", "adjust_prior", "decide", "estimate_prior"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -143,7 +144,7 @@ class EncodedTable:
         """Rows that have a label."""
         if self.labels is None or (self.labels >= 0).all():
             return self
-        return self._rows(self.labels >= 0)
+        return self.only(self.labels >= 0)
 
     def thinned(self, n_cases: int) -> EncodedTable:
         """About `n_cases` cases that stand for all, chosen by what they contain; or all, if they are not many more.
@@ -166,7 +167,7 @@ class EncodedTable:
             keep[at] = self.fingerprint[at] < 2.0**32 * share[self._group(at)]
         if len(np.unique(self.fingerprint[keep])) < n_cases / 4:
             return self  # too few different rows for some of them to stand for the others
-        few = self._rows(keep)
+        few = self.only(keep)
         each = 1.0 if few.weights is None else few.weights
         return replace(few, weights=each / share[few._group(slice(None))])
 
@@ -197,7 +198,8 @@ class EncodedTable:
         n = len(self.narrow[rows])
         return np.zeros(n, dtype=np.intp) if self.labels is None else self.labels[rows].astype(np.intp) + 1
 
-    def _rows(self, keep: NDArray[np.bool_]) -> EncodedTable:
+    def only(self, keep: NDArray[np.bool_]) -> EncodedTable:
+        """Some of the rows, by a mask (n_rows,)."""
         return replace(
             self,
             narrow=self.narrow[keep],
@@ -244,7 +246,7 @@ def learn_table(
     for j, source in enumerate(sources):
         if j not in columns:
             columns[j] = symbolic_column(source)
-        elif cut_points is not None and columns[j].kind == "continuous":
+        elif cut_points is not None and columns[j].kind == "continuous" and not math.isnan(columns[j].centre):
             cuts = tuple(float(c) for c in cut_points(source.numbers()))
             columns[j] = replace(columns[j], kind="binned", cuts=cuts)
     schema = Schema(tuple(columns[j] for j in range(len(sources))), frame)

@@ -1,38 +1,26 @@
-"""What the classifiers share: everything but the structure of the network."""
+"""What NB, FM and FAN share: everything but the structure of the network."""
 
 from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
-from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from scipy.special import logsumexp
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import accuracy_score
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from fanbayes.data.frames import to_user_rows, to_user_table
-from fanbayes.data.mdl import cut_points
-from fanbayes.data.schema import Schema, category_mask
-from fanbayes.data.table import EncodedTable, encode_table, learn_table
+from fanbayes.data.schema import Schema
+from fanbayes.data.table import EncodedTable
+from fanbayes.data.views import View
 from fanbayes.estimators.progress import progress
-from fanbayes.estimators.validation import (
-    encode_labels,
-    is_labelled,
-    read_labels,
-    read_rows,
-    read_weights,
-    require_choice,
-    require_integer,
-    require_real,
-)
+from fanbayes.estimators.tabular import TableClassifier, warn_of_constant_columns
+from fanbayes.estimators.validation import require_choice, require_integer, require_real
 from fanbayes.learning.em import Problem
 from fanbayes.learning.expectation import Workers, posterior, workers
 from fanbayes.learning.selection import Fit, Search, Selection, select
@@ -45,7 +33,7 @@ from fanbayes.model.tables import feature_parameters
 Floats = NDArray[np.float64]
 
 
-class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class NetworkClassifier(TableClassifier):
     """A classifier by a Bayesian network with a class and, perhaps, a hidden variable."""
 
     # Set by the subclasses' constructors.
@@ -55,40 +43,13 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     algorithm: Literal["em", "cem"]
     max_iter: int
     tol: float
-    categorical_features: str | Sequence[Any] | None
     discretize: Literal["none", "mdlp"]
-    handle_unknown: Literal["missing", "error"]
-    n_jobs: int | None
-    verbose: bool | int
 
     @abstractmethod
     def _search(self, n_classes: int, n_cases: float) -> Search:
         """Which sizes to try, and how."""
 
     # ------------------------------------------------------------ fitting
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn the network from rows and their classes.
-
-        Parameters
-        ----------
-        X : data frame or array-like of shape (n_samples, n_features)
-            Discrete and continuous columns, values missing or not.
-        y : array-like of shape (n_samples,)
-            Classes. A row whose label is NaN or None is unlabelled and is learnt from as well.
-        sample_weight : array-like of shape (n_samples,), optional
-            Case counts: weight 2 is the row twice, weight 0 is the row absent.
-
-        Returns
-        -------
-        self
-        """
-        before = dict(self.__dict__)
-        try:
-            return self._fit(X, y, sample_weight)
-        except BaseException:
-            self.__dict__ = before  # a fit that fails changes nothing
-            raise
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         classes, schema, table = self._read(X, y, sample_weight)
@@ -105,29 +66,10 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _read(self, X: Any, y: Any, sample_weight: Any) -> tuple[NDArray[Any], Schema, EncodedTable]:
         """Classes, schema and encoded rows of what `fit` was given."""
-        self._check_parameters()
-        rows = read_rows(self, X, reset=True)
-        y = read_labels(y, len(rows))
-        weights = read_weights(sample_weight, len(rows))
-        if weights is not None and not (weights > 0).all():
-            present = weights > 0
-            rows, y, weights = rows.take(present), y[present], weights[present]
-        classes, labels = encode_labels(y)
-        sources = list(rows.sources())
-        is_category = category_mask(self.categorical_features, rows.names, [s.symbolic for s in sources])
-        cuts = None
-        if self.discretize == "mdlp":
-            cuts = partial(cut_points, labels=labels, n_classes=len(classes), weight=weights)
-        schema, table = learn_table(sources, is_category, rows.frame, labels, weights, cuts)
-        if schema.constant:
-            names = ", ".join(map(repr, schema.constant))
-            warnings.warn(
-                f"columns with fewer than two distinct values tell nothing and are left out: {names}", stacklevel=4
-            )
-        return classes, schema, table.fused()
-
-    def _n_threads(self) -> int:
-        return 1 if self.n_jobs is None else int(effective_n_jobs(self.n_jobs))
+        cases = self._cases(X, y, sample_weight)
+        view, table = cases.view(self.discretize)
+        warn_of_constant_columns(view.schema, stacklevel=4)
+        return cases.classes, view.schema, table.fused()
 
     def _problem(self, table: EncodedTable, crew: Workers) -> Problem:
         prior = Prior(float(self.alpha), self.variance, float(self.variance_floor))
@@ -177,6 +119,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
 
     def _check_parameters(self) -> None:
+        super()._check_parameters()
         require_real("alpha", self.alpha, above=0.0)
         require_choice("variance", self.variance, ("map", "tied", "tied_class", "paper"))
         require_real("variance_floor", self.variance_floor, above=0.0)
@@ -184,28 +127,8 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         require_integer("max_iter", self.max_iter, 1)
         require_real("tol", self.tol, least=0.0)
         require_choice("discretize", self.discretize, ("none", "mdlp"))
-        require_choice("handle_unknown", self.handle_unknown, ("missing", "error"))
-        if self.n_jobs is not None:
-            require_integer("n_jobs", self.n_jobs, -(10**6))
-            if self.n_jobs == 0:
-                raise ValueError("n_jobs=0 has no meaning; use None, a positive number, or -1 for all cores")
 
     # ------------------------------------------------------------ prediction
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Most probable class of each row.
-
-        Parameters
-        ----------
-        X : data frame or array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        best = np.argmax(self._posterior(X, "log_joint"), axis=1)
-        chosen: NDArray[Any] = self.classes_[best]
-        return chosen
 
     def predict_proba(self, X: Any) -> Floats:
         """p(c | x), missing values marginalised.
@@ -228,7 +151,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ndarray of shape (n_samples, n_classes)
         """
         check_is_fitted(self)
-        table = self._encode(X)
+        table = self._encode(X, View(self.schema_, None))[0]
         joint = self._run(table, "log_joint")
         joint -= self._log_units(table)[:, None]
         return joint
@@ -252,7 +175,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         structure = self.network_.structure
-        states = self._run(self._encode(X), "states")
+        states = self._run(self._encode(X, View(self.schema_, None))[0], "states")
         states -= states.max(axis=1, keepdims=True)
         np.exp(states, out=states)
         by_component = np.zeros((structure.n_states, structure.n_components))
@@ -261,30 +184,9 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         mass /= mass.sum(axis=1, keepdims=True)
         return mass
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy over the labelled rows.
-
-        Returns
-        -------
-        float
-        """
-        check_is_fitted(self)
-        predicted = self.predict(X)
-        y = read_labels(y, len(predicted))
-        known = is_labelled(y)
-        if not known.any():
-            raise ValueError("no row has a label to compare with; give at least one row of y a class")
-        truth = np.array(y[known].tolist()) if y.dtype.kind == "O" else y[known]
-        weight = None if sample_weight is None else np.asarray(sample_weight)[known]
-        return float(accuracy_score(truth, predicted[known], sample_weight=weight))
-
     def _posterior(self, X: Any, what: Literal["log_joint", "proba", "log_proba"]) -> Floats:
         check_is_fitted(self)
-        return self._run(self._encode(X), what)
-
-    def _encode(self, X: Any) -> EncodedTable:
-        rows = read_rows(self, X, reset=False)
-        return encode_table(self.schema_, list(rows.sources()), len(rows), self.handle_unknown == "error")
+        return self._run(self._encode(X, View(self.schema_, None))[0], what)
 
     def _run(self, table: EncodedTable, what: Literal["log_joint", "log_proba", "proba", "states"]) -> Floats:
         with workers(self._n_threads()) as crew:
@@ -345,7 +247,7 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             Arrays, and tables by `table()`, `summary()` and `worth_observing()`.
         """
         check_is_fitted(self)
-        table = self._encode(X)
+        table = self._encode(X, View(self.schema_, None))[0]
         return explain(self.network_, self.schema_, table, self._run(table, "states"), self.classes_, classes)
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[Any, NDArray[Any]]:
@@ -367,9 +269,3 @@ class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
         columns, classes = draw(self.network_, self.schema_, n_samples, rng)
         return to_user_rows(columns, self.schema_), self.classes_[classes]
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.string = True
-        return tags

@@ -1,4 +1,4 @@
-"""What `verbose` shows: a line that moves with the search."""
+"""What `verbose` shows: a line that moves with the work."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from fanbayes.learning.selection import Fit
+
+Report = Callable[[str, int], None]
 
 
 @contextmanager
@@ -27,3 +29,17 @@ def progress(verbose: bool, criterion: str, n_sizes: int) -> Iterator[Callable[[
 
         yield report
         bar.update(task, total=bar.tasks[0].completed)
+
+
+@contextmanager
+def steps(verbose: bool) -> Iterator[Report]:
+    """Report what was done and how many steps it was, where their number is not known before; or nowhere."""
+    if not verbose:
+        yield lambda text, n: None
+        return
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    with Progress(SpinnerColumn(), TextColumn("{task.completed} fits: {task.description}"), TimeElapsedColumn()) as bar:
+        task = bar.add_task("reading", total=None)
+        yield lambda text, n: bar.update(task, advance=n, description=text)
+        bar.update(task, description="done")

@@ -13,14 +13,15 @@ from dataclasses import dataclass
 from functools import reduce
 from itertools import pairwise
 from operator import add
-from typing import Literal, TypeVar
+from typing import Literal, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fanbayes import _native
 from fanbayes.data.table import EncodedTable
-from fanbayes.model.network import Network, Statistics
+from fanbayes.model.network import Statistics
+from fanbayes.model.structure import Structure
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")
@@ -28,6 +29,18 @@ T = TypeVar("T")
 # A block should keep a thread busy for much longer than it takes to hand it over.
 _CELLS_PER_BLOCK = 400_000
 _MOST_BLOCKS = 32
+
+
+class Model(Protocol):
+    """What the native core can evaluate: networks, or a network with exponents."""
+
+    @property
+    def structure(self) -> Structure: ...  # noqa: D102
+
+    @property
+    def kernel_arguments(self) -> tuple[Floats, Floats, Floats]: ...  # noqa: D102
+
+    def __len__(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -53,7 +66,7 @@ def workers(n_threads: int) -> Iterator[Workers]:
         yield Workers(pool)
 
 
-def expect(table: EncodedTable, network: Network, hard: bool, crew: Workers) -> Statistics:
+def expect(table: EncodedTable, network: Model, hard: bool, crew: Workers) -> Statistics:
     """Statistics of all rows under each network: expected (8), or of the best completion (9) if `hard`."""
     arguments = network.kernel_arguments
     states = network.structure.native
@@ -62,13 +75,13 @@ def expect(table: EncodedTable, network: Network, hard: bool, crew: Workers) -> 
         by_state, counts, moments, sums = _native.expect(table.rows, states, *arguments, *block, hard)
         return Statistics(by_state, counts, moments, sums[0], sums[1], sums[2])
 
-    n_statistics = network.log_table[0].size + 3 * network.mean[0].size
+    n_statistics = arguments[1][0].size + arguments[2][0].size
     return reduce(add, crew.map(one_block, _blocks(table, network, n_statistics)))
 
 
 def posterior(
     table: EncodedTable,
-    network: Network,
+    network: Model,
     what: Literal["log_joint", "log_proba", "proba", "states"],
     crew: Workers,
 ) -> Floats:
@@ -86,7 +99,7 @@ def posterior(
     return out
 
 
-def _blocks(table: EncodedTable, network: Network, n_statistics: int) -> list[tuple[int, int]]:
+def _blocks(table: EncodedTable, network: Model, n_statistics: int) -> list[tuple[int, int]]:
     """Row ranges: enough work in each, and no more statistics in all than there is work."""
     n = table.n_rows
     columns = table.layout.n_discrete + 4 * table.layout.n_numbers + 1

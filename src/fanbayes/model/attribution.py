@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,6 @@ from fanbayes.data.table import EncodedTable
 from fanbayes.model.families import gaussian
 from fanbayes.model.information import information_gain
 from fanbayes.model.network import Network
-from fanbayes.model.structure import Structure
 from fanbayes.model.tables import level_names
 
 Floats = NDArray[np.float64]
@@ -168,23 +167,36 @@ def explain(
     -------
     Explanation
     """
-    columns = sorted(schema.discrete + schema.continuous)
-    values = {j: _values_as_text(schema, table, j) for j in columns}
-    missing = np.zeros((table.n_rows, len(schema.columns)), dtype=bool)
-    for j in columns:
-        missing[:, j] = [v is None for v in values[j]]
-    chosen = _pairs(network.structure, log_states, classes, pair)
+    first = np.searchsorted(network.structure.class_of, np.arange(network.structure.n_classes))
+    chosen = chosen_pairs(np.logaddexp.reduceat(log_states, first, axis=1), classes, pair)
     found = attribute(network, table, chosen)
+    by_feature = np.zeros((table.n_rows, len(schema.columns)))
+    by_feature[:, schema.discrete + schema.continuous] = found.contributions
+    missing = missing_values(schema, table)
+    gain = information_gain(network, schema, softmax(log_states, axis=1), missing)
+    return told(replace(found, contributions=by_feature), schema, table, classes[chosen], gain)
+
+
+def told(found: Attribution, schema: Schema, table: EncodedTable, classes: NDArray[Any], gain: Floats) -> Explanation:
+    """With names and values.
+
+    Parameters
+    ----------
+    found : with contributions of all columns of the schema
+    classes : (n_rows, 2)
+    gain : (n_rows, n_columns), NaN where observed
+    """
+    columns = sorted(schema.discrete + schema.continuous)
     return Explanation(
         found.log_odds,
         found.prior,
-        found.contributions[:, np.argsort(schema.discrete + schema.continuous)],
+        found.contributions[:, columns],
         found.component,
         found.responsibility,
         features=tuple(schema[j].name for j in columns),
-        values=tuple(values[j] for j in columns),
-        classes=classes[chosen],
-        information=information_gain(network, schema, softmax(log_states, axis=1), missing)[:, columns],
+        values=tuple(values_as_text(schema, table, j) for j in columns),
+        classes=classes,
+        information=gain[:, columns],
         frame=schema.frame,
     )
 
@@ -218,7 +230,7 @@ def attribute(network: Network, table: EncodedTable, pairs: Ints) -> Attribution
             )
         )
         size_of_terms = np.abs(one.terms).sum(axis=1) + np.abs(other.terms).sum(axis=1)
-        _check(blocks[-1], size_of_terms, i)
+        check_sum(blocks[-1], size_of_terms, i)
     return Attribution(*(np.concatenate([getattr(b, f.name) for b in blocks]) for f in fields(Attribution)))
 
 
@@ -235,7 +247,7 @@ class _Terms:
 
 def _terms(network: Network, levels: Ints, numbers: Floats, states: Ints, log_weight: Floats) -> _Terms:
     """A_i(c) of rows, given the states (n, n_components) of their classes and log p(c, h)."""
-    log_p = _log_probabilities(network, levels, numbers, network.structure.cell_of[states])
+    log_p = log_probabilities(network, levels, numbers, network.structure.cell_of[states])
     slope = log_p.sum(axis=1)
     log_joint = logsumexp(log_weight + slope, axis=1)
     responsible = np.argmax(log_weight + slope, axis=1)
@@ -298,7 +310,7 @@ def _spread(a: Floats, slope: Floats, length: float) -> Floats:
     return np.asarray(np.where(matters, slope, -np.inf).max(axis=1) - np.where(matters, slope, np.inf).min(axis=1))
 
 
-def _log_probabilities(network: Network, levels: Ints, numbers: Floats, cells: Ints) -> Floats:
+def log_probabilities(network: Network, levels: Ints, numbers: Floats, cells: Ints) -> Floats:
     """Log p(x_i | cell) (n_rows, n_features, n_components), 0 where missing; cells : (n_rows, n_components)."""
     discrete = network.log_table[0][levels[:, :, None], cells[:, None, :]]
     mean, sigma2 = (np.moveaxis(p[0][:, cells], 0, 1) for p in (network.mean, network.sigma2))
@@ -318,7 +330,8 @@ def _states_of_classes(network: Network) -> tuple[Ints, Floats]:
     return states, np.where(is_state, network.log_weight[0, states], -np.inf)
 
 
-def _check(found: Attribution, size_of_terms: Floats, first_row: int) -> None:
+def check_sum(found: Attribution, size_of_terms: Floats, first_row: int) -> None:
+    """Refuse contributions that do not add up, beside terms of this size (n_rows,)."""
     rest = np.abs(found.prior + found.contributions.sum(axis=1) - found.log_odds)
     wrong = ~(rest <= TOLERANCE * np.maximum(1.0, size_of_terms))
     if wrong.any():
@@ -328,22 +341,29 @@ def _check(found: Attribution, size_of_terms: Floats, first_row: int) -> None:
         )
 
 
-def _pairs(structure: Structure, log_states: Floats, classes: NDArray[Any], pair: Sequence[Any] | None) -> Ints:
-    """Positions of the two classes to compare in each row (n_rows, 2)."""
-    if structure.n_classes < 2:
+def chosen_pairs(log_classes: Floats, classes: NDArray[Any], pair: Sequence[Any] | None) -> Ints:
+    """Positions of the two classes to compare in each row (n_rows, 2), given log p(c, x) or log p(c | x)."""
+    if len(classes) < 2:
         raise ValueError("there is nothing to explain: the model knows one class only")
     if pair is None:
-        first = np.searchsorted(structure.class_of, np.arange(structure.n_classes))
-        log_joint = np.logaddexp.reduceat(log_states, first, axis=1)
-        return np.argsort(-log_joint, axis=1, kind="stable")[:, :2]
+        return np.argsort(-log_classes, axis=1, kind="stable")[:, :2]
     known = classes.tolist()
     chosen = [known.index(c) for c in pair if c in known]
     if len(pair) != 2 or len(set(chosen)) != 2:
         raise ValueError(f"classes={pair!r} must be two of {', '.join(map(repr, known))}")
-    return np.tile(chosen, (len(log_states), 1))
+    return np.tile(chosen, (len(log_classes), 1))
 
 
-def _values_as_text(schema: Schema, table: EncodedTable, j: int) -> tuple[str | None, ...]:
+def missing_values(schema: Schema, table: EncodedTable) -> NDArray[np.bool_]:
+    """Where a column with parameters is missing (n_rows, n_columns)."""
+    missing = np.zeros((table.n_rows, len(schema.columns)), dtype=bool)
+    codes = np.concatenate([table.narrow, table.wide], axis=1, dtype=np.int64)
+    missing[:, schema.discrete] = codes == table.layout.n_levels
+    missing[:, schema.continuous] = np.isnan(table.numbers)
+    return missing
+
+
+def values_as_text(schema: Schema, table: EncodedTable, j: int) -> tuple[str | None, ...]:
     """Values of column j in each row; None where missing."""
     column = schema[j]
     if column.kind == "continuous":

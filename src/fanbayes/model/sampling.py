@@ -12,9 +12,18 @@ from fanbayes.model.network import Network
 
 
 def draw(
-    network: Network, schema: Schema, n: int, rng: np.random.Generator
+    network: Network,
+    schema: Schema,
+    n: int,
+    rng: np.random.Generator,
+    mixing: NDArray[np.float64] | None = None,
 ) -> tuple[list[NDArray[Any]], NDArray[np.intp]]:
     """Draw `n` rows: a state by its weight, then each feature given its cell.
+
+    Parameters
+    ----------
+    mixing : (n_numbers, n_numbers), optional
+        How continuous columns were mixed before the network saw them; undone here.
 
     Returns
     -------
@@ -25,13 +34,13 @@ def draw(
     weight = np.exp(network.log_weight[0])
     states = rng.choice(structure.n_states, n, p=weight / weight.sum())
     cells = structure.cell_of[states]
+    numbers = rng.normal(network.mean[0][:, cells], np.sqrt(network.sigma2[0][:, cells]))  # (n_numbers, n)
+    if mixing is not None:
+        numbers = np.linalg.solve(mixing.T, numbers)
     columns = []
     for j, column in enumerate(schema.columns):
         if column.kind == "continuous":
-            z = np.zeros(n)
-            if column.is_informative:
-                k = schema.continuous.index(j)
-                z = rng.normal(network.mean[0, k, cells], np.sqrt(network.sigma2[0, k, cells]))
+            z = numbers[schema.continuous.index(j)] if column.is_informative else np.zeros(n)
             columns.append(column.restore(z))
         else:
             codes = np.zeros(n, dtype=np.intp)

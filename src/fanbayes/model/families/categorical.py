@@ -57,6 +57,13 @@ def log_likelihood(counts: Floats, log_table: Floats) -> Floats:
     return np.asarray(np.einsum("...lk,...lk->...", counts, log_table))
 
 
+def column_log_likelihood(counts: Floats, log_table: Floats, layout: Layout) -> Floats:
+    """Return sum_jk N_ijk log theta_ijk of each column (n_discrete,)."""
+    if layout.n_discrete == 0:
+        return np.zeros(0)
+    return np.asarray(np.add.reduceat(np.einsum("lk,lk->l", counts, log_table), layout.first_level[:-1]))
+
+
 def log_marginal(counts: Floats, layout: Layout, alpha: float) -> Floats:
     """Log marginal likelihood of counts under Dirichlet(alpha) (2), in closed form."""
     if layout.n_discrete == 0:

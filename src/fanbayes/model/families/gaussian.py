@@ -129,10 +129,14 @@ def log_density(x: Floats, mean: Floats, sigma2: Floats) -> Floats:
 
 def log_likelihood(sums: Floats, mean: Floats, sigma2: Floats) -> Floats:
     """Log density of the values behind the statistics."""
+    return np.asarray(column_log_likelihood(sums, mean, sigma2).sum(axis=-1))
+
+
+def column_log_likelihood(sums: Floats, mean: Floats, sigma2: Floats) -> Floats:
+    """Log density of the values of each column (..., n_columns)."""
     m = Moments.of(sums)
     squares = m.squares + m.n * (m.mean - mean) ** 2
-    total: Floats = -0.5 * (m.n * (LOG_2PI + np.log(sigma2)) + squares / sigma2).sum(axis=(-2, -1))
-    return total
+    return np.asarray(-0.5 * (m.n * (LOG_2PI + np.log(sigma2)) + squares / sigma2).sum(axis=-1))
 
 
 def log_marginal(sums: Floats, tied: Groups | None = None) -> Floats:

@@ -1,0 +1,143 @@
+"""What was asked of FANClassifierCV and of FAN, and what was reached on some datasets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Literal
+
+import numpy as np
+from analysis import LEVEL, Results, compare, mean_ranks, time_ratio
+
+from fanbayes.study.plan import Card
+
+LARGE = 1_000
+
+
+@dataclass(frozen=True)
+class View:
+    """Results on some datasets that all the methods have finished."""
+
+    results: Results
+    methods: Sequence[str]
+    datasets: Sequence[str]
+    cards: Mapping[str, Card]
+
+    def only(self, keep: Callable[[Card], bool]) -> View:
+        """Keep some of the datasets."""
+        return replace(self, datasets=[name for name in self.datasets if keep(self.cards[name])])
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A number to hold against what was asked, and how it is shown."""
+
+    value: float
+    text: str
+
+
+@dataclass(frozen=True)
+class Question:
+    """One line of the table; `answer` gives None where the records do not tell. Nothing asked: `target` is None."""
+
+    what: str
+    answer: Callable[[View], Answer | None]
+    target: float | None = None
+    better: Literal["more", "less"] = "more"
+    unit: str = ""
+
+    @property
+    def asked(self) -> str:
+        """What was asked, as text."""
+        if self.target is None:
+            return ""
+        return f"{'≥' if self.better == 'more' else '≤'} {self.target:g}{self.unit}"
+
+    def met(self, answer: Answer | None) -> bool | None:
+        """Whether it was reached; None if nothing was asked, or nothing found."""
+        if answer is None or self.target is None or np.isnan(answer.value):
+            return None
+        return answer.value >= self.target if self.better == "more" else answer.value <= self.target
+
+
+def share_won(first: str, second: str, measure: str, view: View) -> Answer | None:
+    """Share of the datasets that are not tied which the first wins, in percent."""
+    found = compare(view.results, first, second, view.datasets, measure)
+    if found is None:
+        return None
+    decided = found.count.wins + found.count.losses
+    if not decided:
+        return Answer(np.nan, f"all {found.count.ties} tied")
+    share = 100 * found.count.wins / decided
+    ties = f", {found.count.ties} tied" if found.count.ties else ""
+    return Answer(share, f"{share:.0f} % ({found.count.wins} won, {found.count.losses} lost{ties})")
+
+
+def lost_at_level(first: str, second: str, view: View) -> Answer | None:
+    """Datasets on which the log loss of the first is worse at 99 %."""
+    found = compare(view.results, first, second, view.datasets, "log_loss")
+    if found is None:
+        return None
+    names = f": {', '.join(found.lost)}" if found.lost else ""
+    return Answer(len(found.lost), f"{len(found.lost)} of {len(found.datasets)}{names}")
+
+
+def less_log_loss(first: str, second: str, view: View) -> Answer | None:
+    """Median over datasets of the share of the second's log loss that the first saves, in percent."""
+    found = compare(view.results, first, second, view.datasets, "log_loss")
+    if found is None:
+        return None
+    before = np.array([view.results[second][name].measures["log_loss"] for name in found.datasets])
+    saved = 100 * float(np.median(found.differences / np.maximum(before, 1e-12)))
+    return Answer(saved, f"{saved:.0f} % (mean {found.differences.mean():.3f} nats), {len(found.datasets)} sets")
+
+
+def rank(method: str, view: View) -> Answer | None:
+    """Place by mean rank in log loss among all methods."""
+    if method not in view.methods or not view.datasets:
+        return None
+    ranks = dict(zip(view.methods, mean_ranks(view.results, view.methods, view.datasets, "log_loss")))
+    place = sorted(ranks, key=ranks.__getitem__).index(method) + 1
+    return Answer(place, f"{place} of {len(ranks)} (mean rank {ranks[method]:.2f})")
+
+
+def slower(first: str, second: str, part: str, view: View) -> Answer | None:
+    ratio = time_ratio(view.results, first, second, view.datasets, part)
+    return None if np.isnan(ratio) else Answer(ratio, f"{ratio:.3g} x")
+
+
+def large(answer: Callable[[View], Answer | None], view: View) -> Answer | None:
+    return answer(view.only(lambda card: card.n_rows > LARGE))
+
+
+def continuous(answer: Callable[[View], Answer | None], view: View) -> Answer | None:
+    return answer(view.only(lambda card: card.kind == "continuous"))
+
+
+def questions(ours: str) -> list[Question]:
+    """All of them, `ours` being the method the benchmark is about."""
+    won = partial(share_won, ours, "nb")
+    return [
+        Question(f"{ours}: place in log loss", partial(rank, ours)),
+        Question(f"{ours} against nb: sets with lower log loss", partial(won, "log_loss")),
+        Question(f"{ours} against nb: sets with higher log loss at {LEVEL:.0%}", partial(lost_at_level, ours, "nb")),
+        Question(
+            f"{ours} against nb, sets of more than {LARGE:,} rows: log loss saved, median",
+            partial(large, partial(less_log_loss, ours, "nb")),
+        ),
+        Question(f"{ours} against fan: sets with lower log loss", partial(share_won, ours, "fan", "log_loss")),
+        *(
+            Question(
+                f"fan against nb, continuous sets: sets with better {name}",
+                partial(continuous, partial(share_won, "fan", "nb", measure)),
+            )
+            for measure, name in (("accuracy", "accuracy"), ("log_loss", "log loss"), ("auc", "ROC area"))
+        ),
+        *(
+            Question(f"fan against fm: sets with better {name}", partial(share_won, "fan", "fm", measure))
+            for measure, name in (("accuracy", "accuracy"), ("log_loss", "log loss"), ("auc", "ROC area"))
+        ),
+        Question(f"fit: {ours} / fan, median", partial(slower, ours, "fan", "fit_s"), better="less", unit=" x"),
+        Question(f"predict: {ours} / fan, median", partial(slower, ours, "fan", "predict_s"), better="less", unit=" x"),
+    ]

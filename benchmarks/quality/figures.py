@@ -1,0 +1,82 @@
+"""Figures of the page as SVG, drawn without a library: the page opens from disk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+
+import numpy as np
+from analysis import Results, Standing, common
+
+from fanbayes.study.plan import Card
+
+LEAST_LOSS = 1e-3  # lower ones lie on the edge
+
+
+def rank_figure(standings: Sequence[Standing], ours: str) -> str:
+    """Mean rank of each method in log loss, the best on top."""
+    row, left, width, top = 26, 160, 760, 26
+    most = len(standings)
+    height = top + row * most + 8
+
+    def x(rank: float) -> float:
+        return left + (rank - 1) / max(most - 1, 1) * (width - left - 60)
+
+    marks = [
+        f'<line class="grid" x1="{x(k):.1f}" x2="{x(k):.1f}" y1="{top - 6}" y2="{height - 8}"/>'
+        f'<text x="{x(k):.1f}" y="{top - 12}" text-anchor="middle">{k}</text>'
+        for k in range(1, most + 1)
+    ]
+    for k, standing in enumerate(standings):
+        y, rank = top + row * (k + 0.5), standing.rank["log_loss"]
+        which = "ours" if standing.method == ours else "peer"
+        marks.append(
+            f'<text class="{which}" x="{left - 14}" y="{y + 4:.1f}" text-anchor="end">{standing.method}</text>'
+            f'<line class="stem" x1="{x(1):.1f}" x2="{x(rank):.1f}" y1="{y:.1f}" y2="{y:.1f}"/>'
+            f'<circle class="{which}" cx="{x(rank):.1f}" cy="{y:.1f}" r="6"/>'
+            f'<text x="{x(rank) + 12:.1f}" y="{y + 4:.1f}">{rank:.2f}</text>'
+        )
+    return _svg(width, height, "Mean rank in log loss", marks)
+
+
+def scatter_figure(
+    results: Results, ours: str, other: str, cards: Mapping[str, Card], halves: Mapping[str, str]
+) -> str:
+    """Log loss of the other method (across) and of ours (up) on each dataset, on logarithmic scales."""
+    size, left, top = 240, 40, 8
+    inner = size - left - top
+    names = common(results, (ours, other), sorted(cards))
+    losses = {name: [results[method][name].measures["log_loss"] for method in (other, ours)] for name in names}
+    most = max([2.0, *(max(pair) for pair in losses.values())])
+
+    def scale(loss: float) -> float:
+        return float(np.log(max(loss, LEAST_LOSS) / LEAST_LOSS) / np.log(most / LEAST_LOSS))
+
+    def x(loss: float) -> float:
+        return left + inner * scale(loss)
+
+    def y(loss: float) -> float:
+        return top + inner * (1 - scale(loss))
+
+    marks = [f'<rect class="frame" x="{left}" y="{top}" width="{inner}" height="{inner}"/>']
+    for tick in (0.001, 0.01, 0.1, 1):
+        marks.append(
+            f'<line class="grid" x1="{x(tick):.1f}" x2="{x(tick):.1f}" y1="{top}" y2="{top + inner}"/>'
+            f'<line class="grid" x1="{left}" x2="{left + inner}" y1="{y(tick):.1f}" y2="{y(tick):.1f}"/>'
+            f'<text x="{x(tick):.1f}" y="{top + inner + 16}" text-anchor="middle">{tick:g}</text>'
+            f'<text x="{left - 6}" y="{y(tick) + 4:.1f}" text-anchor="end">{tick:g}</text>'
+        )
+    marks.append(f'<line class="diagonal" x1="{left}" y1="{top + inner}" x2="{left + inner}" y2="{top}"/>')
+    for name, (theirs, mine) in losses.items():
+        radius = 1.2 + 0.75 * np.log10(cards[name].n_rows)
+        title = f"{name}: {ours} {mine:.4f}, {other} {theirs:.4f}"
+        marks.append(
+            f'<circle class="{halves[name]}" cx="{x(theirs):.1f}" cy="{y(mine):.1f}" r="{radius:.1f}">'
+            f"<title>{escape(title)}</title></circle>"
+        )
+    return _svg(size, size + 12, f"{ours} against {other}", marks)
+
+
+def _svg(width: float, height: float, label: str, marks: Sequence[str]) -> str:
+    body = "\n".join(marks)
+    return f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{escape(label)}">\n{body}\n</svg>'

@@ -1,0 +1,88 @@
+"""Results brought together with the datasets: what the page, the text and the summary are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from analysis import MEASURES, Results, Standing, against_each, common, gather, standings
+from asked import Answer, Question, View, questions
+from folds import Half, folds, half
+from methods import METHODS
+from records import Record
+
+from fanbayes.study.datasets import load_suite
+from fanbayes.study.plan import Card, describe
+
+# Each question with its answer for each scope.
+Asked = Sequence[tuple[Question, list[Answer | None]]]
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What the page shows of some datasets."""
+
+    key: str
+    title: str
+    datasets: list[str]
+    standings: list[Standing]
+    versus: list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Study:
+    """All that is known: results by method and dataset, what the datasets are, their halves."""
+
+    results: Results
+    methods: list[str]
+    cards: Mapping[str, Card]
+    halves: Mapping[str, Half]
+    ours: str
+
+    def scopes(self) -> list[Scope]:
+        """Both halves and all datasets."""
+        return [
+            self._scope("report", "Report half", "report"),
+            self._scope("all", "All", None),
+            self._scope("development", "Development half", "development"),
+        ]
+
+    def asked(self, scopes: Sequence[Scope]) -> Asked:
+        """Answer all questions for each scope."""
+        views = [View(self.results, self.methods, scope.datasets, self.cards) for scope in scopes]
+        return [(question, [question.answer(view) for view in views]) for question in questions(self.ours)]
+
+    def _scope(self, key: str, title: str, wanted: Half | None) -> Scope:
+        chosen = [name for name in self.cards if wanted in (None, self.halves[name])]
+        datasets = common(self.results, self.methods, chosen)
+        table = standings(self.results, self.methods, datasets) if datasets else []
+        return Scope(key, title, datasets, table, self._versus(chosen))
+
+    def _versus(self, datasets: Sequence[str]) -> list[dict[str, Any]]:
+        others = [method for method in self.methods if method != self.ours]
+        rows: dict[str, dict[str, Any]] = {}
+        for measure in MEASURES:
+            for comparison, p in against_each(self.results, self.ours, others, datasets, measure):
+                rows.setdefault(comparison.second, {"other": comparison.second})[measure] = (comparison, p)
+        return [row for row in rows.values() if len(row) == len(MEASURES) + 1]
+
+    @property
+    def missing(self) -> str:
+        """Methods that have not finished all datasets."""
+        counts = {method: len(self.cards) - len(self.results[method]) for method in self.methods}
+        return ", ".join(f"{method} on {count} datasets" for method, count in counts.items() if count)
+
+
+def read(data: Path, records: Sequence[Record], ours: str) -> Study:
+    """Bring the records together with the datasets."""
+    suite = load_suite(data)
+    cards, halves, n_folds = {}, {}, {}
+    for name in suite:
+        dataset = suite[name]
+        cards[name], halves[name], n_folds[name] = describe(dataset), half(dataset), len(folds(dataset))
+    results = gather(records, n_folds)
+    if ours not in results:
+        raise SystemExit(f"{ours} has finished no dataset: run it first, or give another method by --ours.")
+    return Study(results, [method for method in METHODS if method in results], cards, halves, ours)

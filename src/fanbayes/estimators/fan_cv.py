@@ -1,0 +1,474 @@
+"""FANClassifierCV: an average of FANs and their relatives, weighted by what they predict of rows held out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp, softmax
+from sklearn.model_selection import check_cv
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+from fanbayes.data.frames import to_user_rows, to_user_table
+from fanbayes.data.table import EncodedTable
+from fanbayes.data.views import Treatment, View
+from fanbayes.estimators.library import Effort, Family, library
+from fanbayes.estimators.progress import Report, steps
+from fanbayes.estimators.tabular import Cases, TableClassifier, warn_of_constant_columns
+from fanbayes.estimators.validation import require_choice, require_integer
+from fanbayes.learning.expectation import Workers, posterior, workers
+from fanbayes.learning.exponents import Exponents, Part, learn_exponents, neutral
+from fanbayes.learning.stacking import stack
+from fanbayes.model.attribution import Explanation, chosen_pairs, missing_values, told
+from fanbayes.model.average import Member, attribute_average
+from fanbayes.model.discriminant import Discriminant
+from fanbayes.model.information import information_gain
+from fanbayes.model.network import Network
+from fanbayes.model.sampling import draw
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Split = tuple[Mask, Mask]
+Weighting = Literal["none", "common", "each"]
+Each = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
+
+# Sizes grow until the score of the rows held out has not risen for so many of them.
+PATIENCE = 2
+# Members are dropped, least weights first, as long as all that is dropped weighs less.
+NEGLIGIBLE = 0.05
+_MOST_MEMBERS: dict[Effort, int] = {"fast": 6, "default": 12, "best": 24}
+# How many sizes of each family get exponents, besides one component.
+_WITH_EXPONENTS: dict[Effort, int] = {"fast": 1, "default": 2, "best": 100}
+# Groups of folds, each of which is scored by exponents learnt from the others.
+_GROUPS = 3
+_LONE_THREAD = Workers()
+
+
+@dataclass(frozen=True)
+class _Fold:
+    """Rows to learn from and rows held out, both seen by what the first ones tell."""
+
+    training: EncodedTable
+    held_out: EncodedTable
+    view: View
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """One size of a family, fitted in every fold, perhaps with exponents.
+
+    Attributes
+    ----------
+    parts : the rows held out of each fold, and the network that has not seen them
+    weighting : which exponents
+    exponents : Exponents
+    log_scores : (n_held_out,), log p(y | x) of the rows held out, fold after fold
+    n_cases : (n_held_out,), their weights
+    """
+
+    family: Family
+    size: int
+    parts: tuple[Part, ...]
+    weighting: Weighting
+    exponents: Exponents
+    log_scores: Floats
+    n_cases: Floats
+
+    @property
+    def log_score(self) -> float:
+        """Mean log score of the rows held out; NaN if there are none."""
+        return float(self.n_cases @ self.log_scores / self.n_cases.sum()) if len(self.n_cases) else float("nan")
+
+
+class FANClassifierCV(TableClassifier):
+    """Average of naive Bayes and FAN models, with weights and exponents learnt by cross-validation.
+
+    ``p(c | x) = sum_m v_m p_m(c | x)``, where each member is naive Bayes or a FAN of some size, with variances free
+    or tied, on continuous columns as they are or binned, and
+
+    ``p_m(c | x) ∝ exp(b_c) p(c) sum_h p(h | c) prod_i p(x_i | c, h)^{w_i}``.
+
+    Exponents w_i and offsets b_c maximise the likelihood of the classes of rows that were held out, and so do the
+    weights v_m. Members are then fitted to all rows.
+
+    Parameters
+    ----------
+    effort : {"fast", "default", "best"}, default="default"
+        How many candidates and starts are tried, and how many members may remain.
+    cv : int, splitter or iterable of (train, test) indices, default=5
+        How rows are held out. An integer is a number of stratified folds.
+    categorical_features : "from_dtype", "all", None, or array-like of names, indices or bool
+        Which columns are discrete. By default those of strings, booleans and categories.
+    handle_unknown : {"missing", "error"}, default="missing"
+        A category that was not seen in training counts as missing, or is an error.
+    n_jobs : int or None, default=None
+        Threads; the result does not depend on it.
+    random_state : int, RandomState or None, default=None
+    verbose : bool, default=False
+        Show a progress bar.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    members_ : table
+        The members: their model, size, treatment of continuous columns, whether they have exponents, the mean log
+        score of the rows held out, and their weight.
+    weights_ : ndarray of shape (n_members,)
+    schema_ : Schema
+        What each column was taken for.
+    networks_ : list of Network
+        All parameters of the members.
+    views_ : list of View
+        How each member sees the columns.
+    exponents_ : ndarray of shape (n_members, n_features_in_)
+    offsets_ : ndarray of shape (n_members, n_classes)
+    log_score_ : float
+        Mean log probability of the class of the rows held out, under the average.
+    n_features_in_, feature_names_in_
+
+    Notes
+    -----
+    Exponents are for prediction: `sample` draws from the generative models behind it, without them.
+
+    Examples
+    --------
+    >>> from fanbayes import FANClassifierCV
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> clf = FANClassifierCV(effort="fast", random_state=0).fit(X, y)
+    >>> clf.predict_proba(X).shape
+    (150, 3)
+    """
+
+    def __init__(
+        self,
+        *,
+        effort: Effort = "default",
+        cv: Any = 5,
+        categorical_features: Any = "from_dtype",
+        handle_unknown: Literal["missing", "error"] = "missing",
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: bool | int = False,
+    ) -> None:
+        self.effort = effort
+        self.cv = cv
+        self.categorical_features = categorical_features
+        self.handle_unknown = handle_unknown
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # ------------------------------------------------------------ fitting
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        require_choice("effort", self.effort, ("fast", "default", "best"))
+        if isinstance(self.cv, (int, np.integer)):
+            require_integer("cv", self.cv, 2)
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        cases = self._cases(X, y, sample_weight)
+        view, _ = cases.view("none")
+        warn_of_constant_columns(view.schema, stacklevel=3)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        splits = _splits(self.cv, cases, seed)
+        families = library(self.effort, bool(view.schema.continuous))
+        if not splits:  # nothing can be held out, so nothing can be compared
+            families = families[:1]
+        with _threads(self._n_threads()) as each, steps(bool(self.verbose)) as report:
+            candidates = self._candidates(cases, splits, families, seed, each, report)
+            members, self.weights_ = _best(candidates, _MOST_MEMBERS[self.effort])
+            self.views_, self.networks_ = _refit(cases, members, seed, each, report)
+        self.classes_ = cases.classes
+        self.schema_ = view.schema
+        self.exponents_: Floats = np.array([m.exponents.weights for m in members])
+        self.offsets_: Floats = np.array([m.exponents.offset for m in members])
+        self.members_ = _table_of(members, self.weights_, view.schema.frame)
+        self.log_score_ = _log_score(members, self.weights_)
+        return self
+
+    def _candidates(
+        self, cases: Cases, splits: list[Split], families: list[Family], seed: int, each: Each, report: Report
+    ) -> list[_Candidate]:
+        """Every size of every family as it is, and the best of each with exponents."""
+        folds: dict[Treatment, list[_Fold]] = {}
+        found: list[_Candidate] = []
+        for family in families:
+            if family.treatment not in folds:
+                folds[family.treatment] = each(lambda s: _fold(cases, family.treatment, s), splits)  # noqa: B023
+            plain = list(_grow(family, folds[family.treatment], cases, seed, each, report))
+            found += plain
+            if splits:
+                best = sorted(plain[1:], key=lambda c: -c.log_score)[: _WITH_EXPONENTS[self.effort]]
+                for weighted in each(_with_exponents, [plain[0], *best]):
+                    found += weighted
+                report(f"{_name(family)}, exponents", 1 + len(best))
+        return found
+
+    # ------------------------------------------------------------ prediction
+
+    def predict_proba(self, X: Any) -> Floats:
+        """p(c | x), missing values marginalised.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes), in the order of `classes_`
+        """
+        total = np.asarray(sum(weight * p for weight, p in zip(self.weights_, self._posteriors(X, "proba"))))
+        return np.asarray(total / total.sum(axis=1, keepdims=True))
+
+    def predict_log_proba(self, X: Any) -> Floats:
+        """Log p(c | x), as `predict_proba`, without underflow."""
+        log_proba = np.stack(list(self._posteriors(X, "log_proba")))
+        return np.asarray(logsumexp(log_proba + np.log(self.weights_)[:, None, None], axis=0))
+
+    def _posteriors(self, X: Any, what: Literal["proba", "log_proba"]) -> Iterator[Floats]:
+        """Those of the members, one after the other."""
+        with workers(self._n_threads()) as crew:
+            for member in self._see(X):
+                yield posterior(member.table, member.model, what, crew)
+
+    def _see(self, X: Any) -> list[Member]:
+        """Members, each with the rows as it sees them."""
+        check_is_fitted(self)
+        views = list({id(view): view for view in self.views_}.values())
+        tables = {id(view): table for view, table in zip(views, self._encode(X, *views))}
+        members = zip(self.views_, self.networks_, self.exponents_, self.offsets_, self.weights_.tolist())
+        return [
+            Member(Discriminant(network, w[view.feature_of], b), tables[id(view)], view.feature_of, weight)
+            for view, network, w, b, weight in members
+        ]
+
+    # ------------------------------------------------------------ looking inside
+
+    @property
+    def class_prior_(self) -> Floats:
+        """Class marginal of the average (n_classes,)."""
+        check_is_fitted(self)
+        return np.asarray(self.weights_ @ [network.class_marginal() for network in self.networks_])
+
+    def explain(self, X: Any, *, classes: Sequence[Any] | None = None) -> Explanation:
+        """Why each row is of one class rather than another: the log-odds as a sum over features.
+
+        As `FANClassifier.explain`, for the average (`fanbayes.model.average`). "component" is the number of the member
+        that adds most to the probability of the class, and "responsibility" its share. The information of a missing
+        feature is the weighted mean of what it is under the members.
+
+        Parameters
+        ----------
+        X : data frame or array-like of shape (n_samples, n_features)
+        classes : two labels, optional
+            The class, and the one to compare it with; by default the predicted class and the runner-up of each row.
+
+        Returns
+        -------
+        Explanation
+            Arrays, and tables by `table()`, `summary()` and `worth_observing()`.
+        """
+        members = self._see(X)
+        [table] = self._encode(X, View(self.schema_, None))
+        chosen = chosen_pairs(self.predict_log_proba(X), self.classes_, classes)
+        found = attribute_average(members, self.n_features_in_, chosen)
+        missing = missing_values(self.schema_, table)
+        gain = np.zeros(missing.shape)
+        for member, view in zip(members, self.views_):
+            states = softmax(posterior(member.table, member.model, "states", Workers()), axis=1)
+            gain += member.weight * information_gain(member.model.network, view.schema, states, missing)
+        return told(found, self.schema_, table, self.classes_[chosen], gain)
+
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[Any, NDArray[Any]]:
+        """Draw rows and their classes from the members, without exponents, each as often as it weighs.
+
+        Parameters
+        ----------
+        n_samples : int
+        random_state : int, RandomState or None
+
+        Returns
+        -------
+        X : like the rows it was fitted on
+        y : ndarray of shape (n_samples,)
+        """
+        check_is_fitted(self)
+        require_integer("n_samples", n_samples, 1)
+        rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
+        counts = rng.multinomial(n_samples, self.weights_ / self.weights_.sum())
+        drawn = [
+            draw(network, view.schema, n, rng, view.mixing)
+            for network, view, n in zip(self.networks_, self.views_, counts.tolist())
+            if n
+        ]
+        order = rng.permutation(n_samples)
+        columns = [np.concatenate(parts)[order] for parts in zip(*(columns for columns, _ in drawn))]
+        labels = np.concatenate([classes for _, classes in drawn])[order]
+        return to_user_rows(columns, self.schema_), self.classes_[labels]
+
+
+# ---------------------------------------------------------------- folds and candidates
+
+
+@contextmanager
+def _threads(n: int) -> Iterator[Each]:
+    """A `map` that uses n threads; each task runs on one, so the result does not depend on their number.
+
+    So does linear algebra: its vectors are short, and threads of its own would only get in the way.
+    """
+    with threadpool_limits(1), ThreadPoolExecutor(n, thread_name_prefix="fanbayes") as pool:
+        yield lambda function, items: list((map if n == 1 else pool.map)(function, items))
+
+
+def _splits(cv: Any, cases: Cases, seed: int) -> list[Split]:
+    """Rows to learn from and labelled rows to hold out, as masks; none if there are too few labels.
+
+    Unlabelled rows are learnt from in every fold.
+    """
+    labelled = np.flatnonzero(cases.labels >= 0)
+    if len(labelled) < 2:
+        return []
+    n = len(cases.labels)
+    if isinstance(cv, (int, np.integer)):
+        k = min(int(cv), len(labelled))
+        shuffled = np.random.default_rng(seed).permutation(labelled)
+        by_class = shuffled[np.argsort(cases.labels[shuffled], kind="stable")]
+        tests = [by_class[f::k] for f in range(k)]
+        return [(~_mask(n, test), _mask(n, test)) for test in tests]
+    splitter = check_cv(cv, cases.labels[labelled], classifier=True)
+    if hasattr(cv, "split"):  # it sees the labelled rows
+        y = cases.classes[cases.labels[labelled]]
+        tests = [labelled[test] for _, test in splitter.split(np.zeros((len(y), 1)), y)]
+        return [(~_mask(n, test), _mask(n, test)) for test in tests]
+    place = np.cumsum(cases.present) - 1  # of each row given, among those that count
+    splits = []
+    for train, test in splitter.split():
+        here = [_mask(n, place[i][cases.present[i]]) for i in (np.asarray(train), np.asarray(test))]
+        splits.append((here[0], here[1] & (cases.labels >= 0)))
+    for number, (train, test) in enumerate(splits):
+        if not (train & (cases.labels >= 0)).any() or not test.any():
+            raise ValueError(f"split {number} of cv has no labelled row to learn from, or none to hold out")
+    return splits
+
+
+def _mask(n: int, index: NDArray[Any]) -> Mask:
+    mask = np.zeros(n, dtype=bool)
+    mask[index] = True
+    return mask
+
+
+def _fold(cases: Cases, treatment: Treatment, split: Split) -> _Fold:
+    train, test = split
+    view, table = cases.view(treatment, np.where(train, cases.labels, np.int32(-1)))
+    return _Fold(table.only(train).fused(), table.only(test), view)
+
+
+def _grow(
+    family: Family, folds: list[_Fold], cases: Cases, seed: int, each: Each, report: Report
+) -> Iterator[_Candidate]:
+    """One size after the other, until `PATIENCE` of them have not been better on the rows held out."""
+    n_classes = len(cases.classes)
+    best, since = -np.inf, 0
+    for size in family.sizes:
+        networks = each(lambda f: family.fit(size, f.training, n_classes, seed, _LONE_THREAD), folds)  # noqa: B023
+        parts = tuple(Part(f.held_out, network, f.view.feature_of) for f, network in zip(folds, networks))
+        plain = neutral(len(cases.sources), n_classes)
+        found = _Candidate(family, size, parts, "none", plain, *_log_scores(parts, [plain] * len(parts)))
+        report(f"{_name(family)}, {size}", len(folds))
+        yield found
+        since = 0 if found.log_score > best else since + 1
+        best = max(best, found.log_score)
+        if since == PATIENCE:
+            return
+
+
+def _with_exponents(c: _Candidate) -> list[_Candidate]:
+    """The candidate with one exponent, and with one for each feature.
+
+    They are learnt from all rows held out, but scored as they would have been without the rows that they are scored
+    by: exponents that fit too well must not look better than they are.
+    """
+    n_features = len(c.exponents.weights)
+    groups = [c.parts[k::_GROUPS] for k in range(min(_GROUPS, len(c.parts)))]
+    if len(groups) == 1:
+        return []
+    of_part: list[tuple[Exponents, Exponents]] = [None] * len(c.parts)  # type: ignore[list-item]
+    for k in range(len(groups)):
+        others = [part for j, group in enumerate(groups) if j != k for part in group]
+        of_part[k::_GROUPS] = [learn_exponents(others, n_features, _LONE_THREAD)] * len(groups[k])
+    final = learn_exponents(c.parts, n_features, _LONE_THREAD)
+    names: tuple[Weighting, Weighting] = ("common", "each")
+    return [
+        replace(c, weighting=name, exponents=final[i], log_scores=_log_scores(c.parts, [e[i] for e in of_part])[0])
+        for i, name in enumerate(names)
+    ]
+
+
+def _log_scores(parts: Sequence[Part], exponents: Sequence[Exponents]) -> tuple[Floats, Floats]:
+    """Log p(y | x) of the rows held out, and their weights."""
+    scores, n_cases = [np.empty(0)], [np.empty(0)]
+    for part, e in zip(parts, exponents):
+        log_proba = posterior(part.table, part.discriminant(e), "log_proba", _LONE_THREAD)
+        scores.append(log_proba[np.arange(len(log_proba)), part.table.labels])
+        n_cases.append(np.ones(len(log_proba)) if part.table.weights is None else part.table.weights)
+    return np.concatenate(scores), np.concatenate(n_cases)
+
+
+def _best(candidates: list[_Candidate], most: int) -> tuple[list[_Candidate], Floats]:
+    """Candidates that matter, and their weights."""
+    if len(candidates) == 1:
+        return candidates, np.ones(1)
+    n_cases = candidates[0].n_cases
+    scores = np.stack([c.log_scores for c in candidates], axis=1)
+    weights = stack(scores, n_cases)
+    order = np.argsort(-weights, kind="stable")
+    enough = 1 + int(np.searchsorted(np.cumsum(weights[order]), 1 - NEGLIGIBLE))
+    keep = np.sort(order[: min(enough, most)])
+    return [candidates[k] for k in keep], stack(scores[:, keep], n_cases)
+
+
+def _refit(
+    cases: Cases, members: list[_Candidate], seed: int, each: Each, report: Report
+) -> tuple[list[View], list[Network]]:
+    """Members on all rows: what each sees, and its network."""
+    learnt = {treatment: cases.view(treatment) for treatment in {m.family.treatment for m in members}}
+    tables = {treatment: table.fused() for treatment, (_, table) in learnt.items()}
+    n_classes = len(cases.classes)
+
+    def one(m: _Candidate) -> Network:
+        return m.family.fit(m.size, tables[m.family.treatment], n_classes, seed, _LONE_THREAD)
+
+    networks = each(one, members)
+    report("members", len(members))
+    return [learnt[m.family.treatment][0] for m in members], networks
+
+
+def _name(family: Family) -> str:
+    sharpened = ", sharpened" if family.sharpened else ""
+    return f"FAN{' per class' if family.mixing == 'per_class' else ''} ({family.treatment}{sharpened})"
+
+
+def _table_of(members: list[_Candidate], weights: Floats, frame: str | None) -> Any:
+    columns = {
+        "n_components": [m.size for m in members],
+        "mixing": [m.family.mixing for m in members],
+        "variance": [m.family.variance for m in members],
+        "treatment": [m.family.treatment for m in members],
+        "sharpened": [m.family.sharpened for m in members],
+        "exponents": [m.weighting for m in members],
+        "log_score": [m.log_score for m in members],
+        "weight": weights.tolist(),
+    }
+    return to_user_table(columns, frame)
+
+
+def _log_score(members: list[_Candidate], weights: Floats) -> float:
+    """Mean log score of the average, of the rows held out; NaN if there are none."""
+    n_cases = members[0].n_cases
+    scores = np.stack([m.log_scores for m in members], axis=1)
+    return float(n_cases @ logsumexp(scores + np.log(weights), axis=1) / n_cases.sum()) if len(n_cases) else np.nan

@@ -1,0 +1,79 @@
+"""The candidates of `FANClassifierCV`: families of models, each in growing sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from fanbayes.data.table import EncodedTable
+from fanbayes.data.views import Treatment
+from fanbayes.learning.discriminative import sharpen
+from fanbayes.learning.em import Problem
+from fanbayes.learning.expectation import Workers
+from fanbayes.learning.selection import Search, fit_size
+from fanbayes.learning.starts import labelled_naive_bayes
+from fanbayes.model.families.gaussian import Variance
+from fanbayes.model.network import Network, Prior
+from fanbayes.model.structure import Mixing, fan
+
+Effort = Literal["fast", "default", "best"]
+
+
+@dataclass(frozen=True)
+class Family:
+    """FAN models that differ in their number of components; one component is naive Bayes.
+
+    Attributes
+    ----------
+    treatment : how the continuous columns are seen
+    variance : of the continuous columns
+    mixing : whether the classes share p(h)
+    sharpened : whether they are trained to tell the classes apart, after EM
+    sizes : numbers of components to try
+    n_init : starts for each
+    """
+
+    treatment: Treatment
+    variance: Variance
+    mixing: Mixing
+    sharpened: bool
+    sizes: Sequence[int]
+    n_init: int
+
+    def fit(self, size: int, table: EncodedTable, n_classes: int, seed: int, crew: Workers) -> Network:
+        """Network of one size; not to the last digit, as the average does not depend on it."""
+        prior = Prior(1.0, self.variance, 1e-6)
+        problem = Problem(table, prior, False, crew)
+        search = Search(
+            lambda h: fan([h] * n_classes, self.mixing), self.sizes, ("bic",), 1, self.n_init, 300, 1e-5, seed
+        )
+        found = fit_size(problem, search, size, labelled_naive_bayes(table, n_classes, prior, crew), None)
+        if found is None:
+            raise FloatingPointError("every start degenerated; look for columns of extreme values")
+        return sharpen(table, found.network, crew) if self.sharpened else found.network
+
+
+def library(effort: Effort, has_numbers: bool) -> list[Family]:
+    """Families to try; continuous columns are seen in several ways."""
+    generative: list[tuple[Treatment, Variance]] = [("none", "map")]
+    sharpened: list[tuple[Treatment, Variance]] = [("none", "map")]
+    if has_numbers:
+        generative += [("mdlp", "map"), ("decorrelate", "map")]
+        sharpened = [("mdlp", "map"), ("decorrelate", "tied")]
+    mixings: list[Mixing] = ["shared"]
+    if effort == "fast":
+        sizes: Sequence[int] = (1, 2, 4, 8, 16)
+        doubling: Sequence[int] = (1, 2, 4)
+        n_init = 2
+    elif effort == "default":
+        sizes, doubling, n_init = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32), (1, 2, 4, 8, 16), 3
+    else:
+        sizes, doubling, n_init = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48), (1, 2, 3, 4, 6, 8, 12, 16, 24), 8
+        mixings += ["per_class"]
+        if has_numbers:
+            generative += [("none", "tied"), ("decorrelate", "tied")]
+            sharpened += [("none", "tied"), ("decorrelate", "map")]
+    families = [Family(*way, mixing, False, sizes, n_init) for mixing in mixings for way in generative]
+    families += [Family(*way, "shared", True, doubling, n_init) for way in sharpened]
+    return families

@@ -1,0 +1,173 @@
+"""Averages of networks with exponents: why this class.
+
+    p(c | x) = sum_m v_m p_m(c | x)                                                                  (A1)
+
+As for a single network (`attribution`), put a common exponent t on every observed feature. With
+u_ms(t) = a_ms + t sum_i l_i(m, s), where s are the states of member m, a_ms their log weights and l_i(m, s) what
+feature i adds (its log probability times its exponent), the members have the class probabilities
+p_m(c) = sum_{s of c} q_m(s), q_m = softmax_s u_ms, and
+
+    d/dt log sum_m v_m p_m(c) = sum_i sum_ms r_m(c) [ [s of c] q_m(s) / p_m(c) - q_m(s) ] l_i(m, s)
+
+with r_m(c) = v_m p_m(c) / sum_m' v_m' p_m'(c). The bracketed coefficients do not depend on i: they are integrated once
+over t from 0 (everything missing) to 1 (the row), and the contributions of the features follow. Together with the
+log-odds at 0 they add up to the log-odds.
+
+The integral is taken by Gauss-Legendre rules on steps that are halved until each reproduces the change of the
+log-odds over it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from fanbayes.data.table import EncodedTable
+from fanbayes.model.attribution import TOLERANCE, Attribution, check_sum, log_probabilities
+from fanbayes.model.discriminant import Discriminant
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.integer[Any]]
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
+_NODES, _WEIGHTS = (_NODES + 1) / 2, _WEIGHTS / 2
+_HALVINGS = 40
+_NUMBERS_AT_ONCE = 1 << 20
+
+
+@dataclass(frozen=True)
+class Member:
+    """One of the networks, and the rows as it sees them.
+
+    Attributes
+    ----------
+    model : Discriminant
+    table : EncodedTable
+    feature_of : int (n_discrete + n_numbers,)
+        Feature of each column of the layout.
+    weight : v_m
+    """
+
+    model: Discriminant
+    table: EncodedTable
+    feature_of: Ints
+    weight: float
+
+
+def attribute_average(members: Sequence[Member], n_features: int, pairs: Ints) -> Attribution:
+    """Contributions of the features to the log-odds of pairs of classes (n_rows, 2) under (A1).
+
+    `component` of the result is the member that contributes most to the probability of the first class, and
+    `responsibility` its share.
+    """
+    states = sum(m.model.structure.n_states for m in members)
+    step = max(1, _NUMBERS_AT_ONCE // (states * max(len(_NODES), n_features)))
+    blocks = [
+        _attribute_block(members, n_features, pairs[i : i + step], slice(i, i + step), i)
+        for i in range(0, len(pairs), step)
+    ]
+    return Attribution(*(np.concatenate([getattr(b, f.name) for b in blocks]) for f in fields(Attribution)))
+
+
+def _attribute_block(
+    members: Sequence[Member], n_features: int, pairs: Ints, rows: slice, first_row: int
+) -> Attribution:
+    classes = np.concatenate([m.model.structure.class_of for m in members])
+    owner = np.repeat(np.arange(len(members)), [m.model.structure.n_states for m in members])
+    log_weight = np.concatenate([m.model.kernel_arguments[0][0] for m in members])
+    terms = np.zeros((len(pairs), n_features, len(classes)))  # l_i(m, s)
+    for k, m in enumerate(members):
+        mine = np.flatnonzero(owner == k)
+        by_column = _log_probabilities(m, rows) * m.model.exponents[:, None]
+        terms[:, m.feature_of[:, None], mine] = by_column
+    path = _Path(classes, owner, np.array([m.weight for m in members]), pairs, log_weight, terms.sum(axis=1))
+    coefficient = path.integrate()
+    contributions = np.einsum("nis,ns->ni", terms, coefficient)
+    start, (end, share) = path.log_odds(np.zeros(len(pairs)))[0], path.log_odds(np.ones(len(pairs)))
+    best = np.argmax(share, axis=1)
+    found = Attribution(end, start, contributions, best, share[np.arange(len(best)), best])
+    check_sum(found, np.abs(terms).sum(axis=(1, 2)) / len(members), first_row)
+    return found
+
+
+def _log_probabilities(member: Member, rows: slice) -> Floats:
+    """Log p(x_i | s) (n_rows, n_columns, n_states), 0 where missing."""
+    network, table = member.model.network, member.table
+    levels = network.layout.first_level[:-1] + np.concatenate([table.narrow[rows], table.wide[rows]], axis=1)
+    cells = np.tile(network.structure.cell_of, (len(levels), 1))
+    return log_probabilities(network, levels, table.numbers[rows], cells)
+
+
+@dataclass(frozen=True)
+class _Path:
+    """From everything missing to the rows.
+
+    Attributes
+    ----------
+    classes, owner : int (n_states,), class and member of each state of all members
+    weight : (n_members,)
+    pairs : int (n_rows, 2)
+    start : (n_states,), a_ms
+    slope : (n_rows, n_states), sum_i l_i(m, s)
+    """
+
+    classes: Ints
+    owner: Ints
+    weight: Floats
+    pairs: Ints
+    start: Floats
+    slope: Floats
+
+    def log_odds(self, t: Floats, row: Ints | None = None) -> tuple[Floats, Floats]:
+        """Log-odds at t, (n,), and the members' shares in the first class, (n, n_members)."""
+        row = np.arange(len(self.pairs)) if row is None else row
+        _, log_p = self._log_classes(t, row)
+        log_mixed = log_p + np.log(self.weight)
+        total = logsumexp(log_mixed, axis=2)  # (2, n)
+        return total[0] - total[1], np.exp(log_mixed[0] - total[0][:, None])
+
+    def _log_classes(self, t: Floats, row: Ints) -> tuple[Floats, Floats]:
+        """Log q_m(s), (n, n_states), and log p_m(c) of both classes, (2, n, n_members)."""
+        u = self.start + t[:, None] * self.slope[row]
+        edges = np.flatnonzero(np.diff(self.owner, prepend=-1))
+        log_q = u - np.logaddexp.reduceat(u, edges, axis=1)[:, self.owner]
+        of_pair = [np.where(self.classes == self.pairs[row][:, [k]], log_q, -np.inf) for k in (0, 1)]
+        with np.errstate(invalid="ignore"):
+            return log_q, np.stack([np.logaddexp.reduceat(x, edges, axis=1) for x in of_pair])
+
+    def coefficient(self, t: Floats, row: Ints) -> Floats:
+        """What multiplies l_i(m, s) in the derivative of the log-odds, (n, n_states)."""
+        log_q, log_p = self._log_classes(t, row)
+        log_mixed = log_p + np.log(self.weight)
+        share = np.exp(log_mixed - logsumexp(log_mixed, axis=2, keepdims=True))  # r_m(c), (2, n, n_members)
+        total = -(share[0] - share[1])[:, self.owner] * np.exp(log_q)
+        for k, sign in ((0, 1.0), (1, -1.0)):
+            mine = self.classes == self.pairs[row][:, [k]]
+            within = np.exp(np.where(mine, log_q - log_p[k][:, self.owner], -np.inf))
+            total += sign * share[k][:, self.owner] * within
+        return np.asarray(total)
+
+    def integrate(self) -> Floats:
+        """Integral of `coefficient` over t from 0 to 1, (n_rows, n_states)."""
+        total = np.zeros_like(self.slope)
+        row, begin = np.arange(len(self.pairs)), np.zeros(len(self.pairs))
+        for halving in range(_HALVINGS + 1):
+            length = 0.5**halving
+            t = begin[:, None] + length * _NODES
+            at = self.coefficient(t.ravel(), np.repeat(row, len(_NODES))).reshape(len(row), len(_NODES), -1)
+            part = length * np.einsum("k,nks->ns", _WEIGHTS, at)
+            change = self.log_odds(begin + length, row)[0] - self.log_odds(begin, row)[0]
+            terms = np.abs(part * self.slope[row]).sum(axis=1)
+            error = np.abs((part * self.slope[row]).sum(axis=1) - change)
+            due = (error <= 0.1 * TOLERANCE * np.maximum(length, terms)) | (halving == _HALVINGS)
+            np.add.at(total, row[due], part[due])
+            row, begin = np.repeat(row[~due], 2), np.repeat(begin[~due], 2)
+            begin[1::2] += length / 2
+            if len(row) == 0:
+                break
+        return total
