@@ -190,6 +190,7 @@ struct Rows {
     std::vector<int32_t> group;
     std::optional<In<int32_t, 1>> labels;
     std::optional<In<double, 1>> weights;
+    std::vector<uint8_t> incomplete;  // 1 where a row lacks a number; empty if none does
     int64_t n_rows, n_levels, last_label = -1;
 
     Rows(In<uint8_t, 2> narrow_, In<uint16_t, 2> wide_, In<double, 2> numbers_, std::vector<int64_t> first_level_,
@@ -230,6 +231,16 @@ struct Rows {
             for (size_t j = 0; j < n_wide; ++j)
                 inside &= wide.data()[i * n_wide + j] < first_fused[n_narrow + j + 1] - first_fused[n_narrow + j];
         }
+        incomplete.resize(size_t(n_rows));
+        const size_t n_numbers = numbers.shape(1);
+        bool complete = true;
+        for (size_t i = 0; i < size_t(n_rows); ++i) {
+            int missing = 0;
+            for (size_t j = 0; j < n_numbers; ++j) missing += std::isnan(numbers.data()[i * n_numbers + j]);
+            incomplete[i] = missing > 0;
+            complete &= missing == 0;
+        }
+        if (complete) std::vector<uint8_t>().swap(incomplete);
         require(inside, "a code lies outside of its column's levels");
         if (labels)
             for (size_t i = 0; i < size_t(n_rows); ++i) {
@@ -245,6 +256,7 @@ struct Rows {
         return {narrow.data(),
                 wide.data(),
                 numbers.data(),
+                incomplete.empty() ? nullptr : incomplete.data(),
                 labels ? labels->data() : nullptr,
                 weights ? weights->data() : nullptr,
                 first_fused.data(),
