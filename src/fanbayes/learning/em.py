@@ -173,11 +173,18 @@ def _accelerated_cycle(problem: Problem, climb: Climb) -> Climb:
     second = _maximise(problem, first)
     x0, x1, x2 = (_coordinates(n) for n in (climb.network, first.network, second))
     r = [b - a for a, b in zip(x0, x1)]
-    v = [c - b - d for b, c, d in zip(x1, x2, r)]
+    v = [c - b for b, c in zip(x1, x2)]
+    for dx, dv in zip(r, v):
+        dv -= dx
     norm_r, norm_v = _norm(r), _norm(v)
     wanted = np.maximum(1.0, np.divide(norm_r, norm_v, out=np.ones_like(norm_r), where=norm_v > 0))
     a = -np.minimum(wanted, climb.reach)
-    far = [x - 2 * _along(a, x) * dx + _along(a, x) ** 2 * dv for x, dx, dv in zip(x0, r, v)]
+    far = v
+    for x, dx, dv in zip(x0, r, far):  # in place: these arrays are long
+        dx *= -2 * _along(a, x)
+        dv *= _along(a, x) ** 2
+        dv += dx
+        dv += x
     network = _from_coordinates(second, far, problem.prior)
     statistics, objective = _look(problem, network)
     further = np.where(wanted > climb.reach, 2.0, 1.0) * climb.reach
@@ -205,8 +212,8 @@ def _from_coordinates(like: Network, x: list[Floats], prior: Prior) -> Network:
 
 def _norm(parts: list[Floats]) -> Floats:
     """Euclidean length of each network's coordinates (n_networks,)."""
-    squares = [np.square(p).reshape(len(p), -1).sum(axis=1) for p in parts]
-    return np.asarray(np.sqrt(np.sum(squares, axis=0)))
+    flat = [p.reshape(len(p), -1) for p in parts]
+    return np.asarray(np.sqrt(sum(np.einsum("ij,ij->i", p, p) for p in flat)))
 
 
 def _along(a: NDArray[Any], x: Floats) -> NDArray[Any]:
