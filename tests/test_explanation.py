@@ -212,7 +212,7 @@ def test_pairs_of_classes(fitted, data):
 def test_the_responsible_component(fitted, data):
     clf, X = fitted["fm"], data[0]
     found = clf.explain(X, classes=["a", "b"])
-    states = clf._run(clf._encode(X), "states")[:, :4]  # of class a
+    states = clf._run(clf._table(X), "states")[:, :4]  # of class a
     expected = softmax(states, axis=1)
     assert found.component.tolist() == expected.argmax(axis=1).tolist()
     np.testing.assert_allclose(found.responsibility, expected.max(axis=1))

@@ -1,6 +1,7 @@
 """The native core against the definition, on every instruction set of the machine."""
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import builders
@@ -213,6 +214,37 @@ def test_several_networks_at_once(backend):
         for a, b in zip(together[:3], single[:3]):
             np.testing.assert_array_equal(a[k], b[0])
         np.testing.assert_array_equal(together[3][:, k], single[3][:, 0])
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 5])
+def test_blocks_and_threads(backend, n_threads):
+    """Blocks change the order of summation, threads do not."""
+    world = builders.make_world(8, "fan", 5, n=900)
+    network = builders.random_network(np.random.default_rng(1), world.network.structure, world.network.layout, 3)
+    arguments = (world.table.rows, network.structure.native, *network.kernel_arguments, 0, world.table.n_rows)
+    crew = _native.Crew(n_threads)
+    for n_blocks in (1, 2, 7, 1000):
+        alone = _native.expect(*arguments, False, n_blocks)
+        for _ in range(20):
+            for a, b in zip(_native.expect(*arguments, False, n_blocks, crew), alone):
+                np.testing.assert_array_equal(a, b)
+        for a, b in zip(alone, _native.expect(*arguments, False)):
+            np.testing.assert_allclose(a, b, **CLOSE)
+    out = np.empty((world.table.n_rows, network.structure.n_classes))
+    one = (*arguments[:2], *world.network.kernel_arguments, 0, world.table.n_rows)
+    _native.posterior(*one, "proba", out, 7, crew)
+    np.testing.assert_array_equal(out, posterior(world, "proba"))
+
+
+def test_a_crew_serves_one_call_at_a_time():
+    """Calls from several threads at once are each answered as if they were alone."""
+    world = builders.make_world(8, "fan", 5, n=900)
+    arguments = (world.table.rows, world.network.structure.native, *world.network.kernel_arguments, 0, 900, False, 7)
+    wanted, crew = _native.expect(*arguments), _native.Crew(3)
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(lambda _: _native.expect(*arguments, crew), range(200)):
+            for a, b in zip(found, wanted):
+                np.testing.assert_array_equal(a, b)
 
 
 def test_far_from_everything(backend):

@@ -1,6 +1,8 @@
 """Encoded tables: nothing is lost but the units, and those are known."""
 
 import math
+from collections import Counter
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 
@@ -291,3 +293,51 @@ def test_labelled_rows_only():
     np.testing.assert_array_equal(some.numbers, table.numbers[[0, 2]])
     assert table.total_weight == 6
     assert some.total_weight == 4
+
+
+# ---------------------------------------------------------------- rows in another order, or together
+
+
+def discrete_table(n, weights=None, unlabelled=0.2):
+    rng = np.random.default_rng(3)
+    data = rng.integers(0, 3, (n, 3)).astype(float)
+    data[rng.random(data.shape) < 0.1] = np.nan
+    _, table = learn(data, [True] * 3, weights)
+    labels = np.where(rng.random(n) < unlabelled, -1, rng.integers(0, 2, n)).astype(np.int32)
+    return replace(table, labels=labels)
+
+
+def counted(table):
+    """Cases of each kind of row."""
+    weights = np.ones(table.n_rows) if table.weights is None else table.weights
+    found = Counter()
+    for row, label, weight in zip(table.narrow.tolist(), table.labels.tolist(), weights.tolist()):
+        found[(*row, label)] += weight
+    return found
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("fuse", [False, True])
+def test_equal_rows_collapse_into_one_of_their_weight(weighted, fuse):
+    n = 70_000  # more than one piece
+    table = discrete_table(n, np.random.default_rng(0).integers(1, 4, n).astype(float) if weighted else None)
+    table = table.fused() if fuse else table
+    few = table.collapsed()
+    wanted = counted(table)
+    assert few.n_rows == len(wanted) < 4**3 * 3 + 1
+    assert counted(few) == pytest.approx(wanted)
+    assert few.total_weight == pytest.approx(table.total_weight)
+
+
+def test_rows_that_may_all_differ_stay():
+    few = discrete_table(50)  # fewer than twice the kinds that there may be
+    assert few.collapsed() is few
+    _, numbers = learn(np.column_stack([np.arange(100) % 2, np.arange(100.0)]), [True, False])
+    assert numbers.collapsed() is numbers
+
+
+def test_rows_of_a_class_together():
+    table = discrete_table(500)
+    ordered = table.by_class()
+    assert (np.diff(ordered.labels) >= 0).all()
+    assert counted(ordered) == counted(table)

@@ -249,8 +249,9 @@ ALWAYS_INLINE void visit(const Table& t, const Shape& shape, const Network& net,
             for (int r = 0; r < R; ++r) {
                 double x = numbers[r][j];
                 if (COMPLETE || x == x) {
-                    first += a[r][v] * x;
-                    second += a[r][v] * (x * x);
+                    const Vector<W> product = a[r][v] * x;
+                    first += product;
+                    second += product * x;
                     if (!COMPLETE) cases += a[r][v];
                 }
             }
@@ -262,21 +263,14 @@ ALWAYS_INLINE void visit(const Table& t, const Shape& shape, const Network& net,
     }
 }
 
-ALWAYS_INLINE bool has_missing_number(const Table& t, int64_t row) {
-    const double* x = t.numbers + row * t.n_numbers;
-    bool missing = false;
-    for (int j = 0; j < t.n_numbers; ++j) missing |= x[j] != x[j];
-    return missing;
-}
-
 template <int W, int NV, int R>
 void visit_class(const Table& t, const Shape& shape, const Network& net, const ClassView& view,
                  const int32_t* rows, int n_rows, int64_t begin, bool hard, Statistics& s,
                  double* complete_mass, double* top, double* total) {
     auto any_missing = [&](int at, int n) {
-        bool missing = false;
-        for (int r = 0; r < n; ++r) missing |= has_missing_number(t, begin + rows[at + r]);
-        return missing;
+        uint8_t missing = 0;
+        for (int r = 0; t.incomplete && r < n; ++r) missing |= t.incomplete[begin + rows[at + r]];
+        return missing != 0;
     };
     int i = 0;
     for (; i + R <= n_rows; i += R) {
@@ -304,6 +298,8 @@ VisitClass visitor(int n_components) {
     if (n_components == 2) return visit_class_of<2, 1>;
     if constexpr (NATIVE > 2)
         if (n_components == 4) return visit_class_of<4, 1>;
+    if constexpr (NATIVE == 8)
+        if (n_components == 12) return visit_class<4, 3, 4>;
     switch (n_components / NATIVE) {
         case 1: return visit_class_of<NATIVE, 1>;
         case 2: return visit_class_of<NATIVE, 2>;
@@ -315,7 +311,7 @@ VisitClass visitor(int n_components) {
     }
 }
 
-int padded_components(int n) { return n <= 2 ? 2 : n <= 4 ? 4 : padded(n); }
+int padded_components(int n) { return n <= 2 ? 2 : n <= 4 ? 4 : n > 8 && n <= 12 ? 12 : padded(n); }
 
 // ---------------------------------------------------------------- a row over several classes
 

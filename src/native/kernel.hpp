@@ -15,6 +15,7 @@ struct Table {
     const uint8_t* narrow;       // (rows, n_narrow) codes of columns with at most 255 levels
     const uint16_t* wide;        // (rows, n_wide) codes of the other discrete columns
     const double* numbers;       // (rows, n_numbers), NaN = missing
+    const uint8_t* incomplete;   // (rows,) 1 where a number is missing; null: nowhere
     const int32_t* labels;       // (rows,), -1 = unlabelled; null: none is labelled
     const double* weights;       // (rows,); null: all 1
     const int64_t* first_level;  // (n_narrow + n_wide,) where a column's levels begin

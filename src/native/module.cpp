@@ -1,5 +1,6 @@
 // The Python face of the kernels: checks shapes, owns memory, releases the GIL.
 #include "columns.hpp"
+#include "crew.hpp"
 #include "kernel.hpp"
 
 #include <nanobind/nanobind.h>
@@ -72,22 +73,25 @@ Out zeros(std::initializer_list<size_t> shape) {
     return Out(data, shape, nb::capsule(data, [](void* p) noexcept { delete[] static_cast<double*>(p); }));
 }
 
-// Zeros on a boundary of 64 bytes, with SLACK behind them.
+// Doubles on a boundary of 64 bytes, not initialised but for the SLACK behind them.
 class Buffer {
     struct Free {
         void operator()(double* p) const { ::operator delete[](p, std::align_val_t(64)); }
     };
     std::unique_ptr<double[], Free> data_;
-    size_t size_;
 
   public:
-    explicit Buffer(size_t n)
-        : data_(static_cast<double*>(::operator new[]((n + SLACK) * 8, std::align_val_t(64)))), size_(n + SLACK) {
-        clear();
+    explicit Buffer(size_t n) : data_(static_cast<double*>(::operator new[]((n + SLACK) * 8, std::align_val_t(64)))) {
+        std::fill_n(data_.get() + n, SLACK, 0.0);
     }
-    void clear() { std::fill_n(data_.get(), size_, 0.0); }
     double* data() const { return data_.get(); }
 };
+
+size_t aligned(size_t n) { return (n + 7) / 8 * 8; }
+
+void add(const double* from, size_t n, double* to) {
+    for (size_t i = 0; i < n; ++i) to[i] += from[i];
+}
 
 // ---------------------------------------------------------------- raw columns
 
@@ -186,6 +190,7 @@ struct Rows {
     std::vector<int32_t> group;
     std::optional<In<int32_t, 1>> labels;
     std::optional<In<double, 1>> weights;
+    std::vector<uint8_t> incomplete;  // 1 where a row lacks a number; empty if none does
     int64_t n_rows, n_levels, last_label = -1;
 
     Rows(In<uint8_t, 2> narrow_, In<uint16_t, 2> wide_, In<double, 2> numbers_, std::vector<int64_t> first_level_,
@@ -226,6 +231,16 @@ struct Rows {
             for (size_t j = 0; j < n_wide; ++j)
                 inside &= wide.data()[i * n_wide + j] < first_fused[n_narrow + j + 1] - first_fused[n_narrow + j];
         }
+        incomplete.resize(size_t(n_rows));
+        const size_t n_numbers = numbers.shape(1);
+        bool complete = true;
+        for (size_t i = 0; i < size_t(n_rows); ++i) {
+            int missing = 0;
+            for (size_t j = 0; j < n_numbers; ++j) missing += std::isnan(numbers.data()[i * n_numbers + j]);
+            incomplete[i] = missing > 0;
+            complete &= missing == 0;
+        }
+        if (complete) std::vector<uint8_t>().swap(incomplete);
         require(inside, "a code lies outside of its column's levels");
         if (labels)
             for (size_t i = 0; i < size_t(n_rows); ++i) {
@@ -241,6 +256,7 @@ struct Rows {
         return {narrow.data(),
                 wide.data(),
                 numbers.data(),
+                incomplete.empty() ? nullptr : incomplete.data(),
                 labels ? labels->data() : nullptr,
                 weights ? weights->data() : nullptr,
                 first_fused.data(),
@@ -249,22 +265,54 @@ struct Rows {
                 int(numbers.shape(1))};
     }
 
-    // Calls visit(level of the fused axis, level of the columns' axis) for every pair of which the first implies
-    // the second.
-    template <typename Visit>
-    void for_members(Visit visit) const {
-        const size_t n_narrow = group.size() - 1;
+    // Rows of `width` doubles, one a level of the columns -> one a level of the fused axis: the sum of its columns'.
+    void fuse(const double* levels, size_t width, double* fused) const {
         for (size_t g = 0; g + 1 < first_fused.size(); ++g) {
-            const int begin = g < n_narrow ? group[g] : group.back() + int(g - n_narrow);
-            const int end = g < n_narrow ? group[g + 1] : begin + 1;
-            int64_t below = 1;  // fused levels for each value of the digit
-            for (int j = end - 1; j >= begin; --j) {
-                const int64_t size = levels_of(j);
-                for (int64_t f = first_fused[g]; f < first_fused[g + 1]; ++f)
-                    visit(f, first_level[size_t(j)] + (f - first_fused[g]) / below % size);
-                below *= size;
+            double* out = fused + size_t(first_fused[g]) * width;
+            const auto [begin, end] = columns_of(g);
+            size_t done = size_t(levels_of(begin));
+            std::copy_n(levels + size_t(first_level[size_t(begin)]) * width, done * width, out);
+            for (int j = begin + 1; j < end; ++j) {
+                // From the back, so that nothing is overwritten before it is read.
+                const double* digit = levels + size_t(first_level[size_t(j)]) * width;
+                const size_t size = size_t(levels_of(j));
+                for (size_t f = done; f-- > 0;)
+                    for (size_t v = size; v-- > 0;)
+                        for (size_t k = 0; k < width; ++k)
+                            out[(f * size + v) * width + k] = out[f * width + k] + digit[v * width + k];
+                done *= size;
             }
         }
+    }
+
+    // Statistics of the fused axis, which are spoilt -> of the columns' levels, by summation over the other columns.
+    void unfuse(double* fused, size_t width, double* levels) const {
+        std::fill_n(levels, size_t(n_levels) * width, 0.0);
+        for (size_t g = 0; g + 1 < first_fused.size(); ++g) {
+            double* in = fused + size_t(first_fused[g]) * width;
+            size_t left = size_t(first_fused[g + 1] - first_fused[g]);
+            const auto [begin, end] = columns_of(g);
+            for (int j = end - 1; j > begin; --j) {
+                double* digit = levels + size_t(first_level[size_t(j)]) * width;
+                const size_t size = size_t(levels_of(j));
+                left /= size;
+                for (size_t f = 0; f < left; ++f) {
+                    const double* from = in + f * size * width;
+                    add(from, size * width, digit);
+                    std::copy_n(from, width, in + f * width);
+                    for (size_t v = 1; v < size; ++v) add(from + v * width, width, in + f * width);
+                }
+            }
+            std::copy_n(in, left * width, levels + size_t(first_level[size_t(begin)]) * width);
+        }
+    }
+
+    // First column of a code, and the one after its last.
+    std::pair<int, int> columns_of(size_t code) const {
+        const size_t n_narrow = group.size() - 1;
+        if (code < n_narrow) return {group[code], group[code + 1]};
+        const int column = group.back() + int(code - n_narrow);
+        return {column, column + 1};
     }
 };
 
@@ -363,67 +411,90 @@ class Padding {
     }
 };
 
-void add(const double* from, size_t n, double* to) {
-    for (size_t i = 0; i < n; ++i) to[i] += from[i];
-}
-
 Network network_of(const double* weight, const double* table, const double* gaussian, size_t plane) {
     return {weight, table, gaussian, gaussian + plane, gaussian + 2 * plane};
 }
 
 // ---------------------------------------------------------------- the two passes
 
+// Rows [begin, end) in blocks, statistics added up in the order of the blocks: the result does not depend on the crew.
 nb::tuple expect(const Rows& rows, const States& states, In<double, 2> log_weight, In<double, 3> log_table,
-                 In<double, 4> gaussian, int64_t begin, int64_t end, bool hard) {
+                 In<double, 4> gaussian, int64_t begin, int64_t end, bool hard, int64_t n_blocks, Crew* crew) {
     const Table table = rows.view();
-    const Shape shape = states.view(rows.n_levels);
+    const Shape narrow = states.view(rows.n_levels);
     check_range(rows, begin, end);
-    check_parameters(shape, table, log_weight, log_table, gaussian);
-    require(rows.last_label < shape.n_classes, "a label lies outside of the classes");
-    const size_t S = log_weight.shape(0), N = size_t(shape.n_states), K = size_t(shape.n_cells),
-                 L = size_t(shape.n_levels), J = size_t(table.n_numbers);
+    check_parameters(narrow, table, log_weight, log_table, gaussian);
+    require(rows.last_label < narrow.n_classes, "a label lies outside of the classes");
+    require(n_blocks > 0, "at least one block");
+    const size_t S = log_weight.shape(0), N = size_t(narrow.n_states), K = size_t(narrow.n_cells),
+                 L = size_t(narrow.n_levels), J = size_t(table.n_numbers), B = size_t(n_blocks);
     Out counts_of_states = zeros({S, N});
     Out counts = zeros({S, L, K});
     Out moments = zeros({S, 3, J, K});
     Out sums = zeros({3, S});
-    {
-        nb::gil_scoped_release release;
-        const Padding padding(shape);
-        const size_t wide = size_t(padding.shape.n_cells), wide_states = size_t(padding.shape.n_states);
-        Buffer scratch(size_t(kernel->scratch_size(padding.shape)));
-        const size_t F = size_t(rows.n_fused());
-        Buffer w(wide_states), t(L * wide), g(3 * J * wide), fused(F * wide);
-        Buffer out_w(wide_states), out_t(L * wide), out_g(3 * J * wide), out_fused(F * wide);
-        for (size_t s = 0; s < S; ++s) {
-            padding.widen_states(log_weight.data() + s * N, w.data());
-            padding.widen_cells(L, log_table.data() + s * L * K, t.data());
-            padding.widen_cells(3 * J, gaussian.data() + s * 3 * J * K, g.data());
-            for (Buffer* b : {&fused, &out_w, &out_t, &out_g, &out_fused}) b->clear();
-            rows.for_members([&](int64_t f, int64_t level) { add(t.data() + level * int64_t(wide), wide, fused.data() + f * int64_t(wide)); });
-            Statistics statistics{out_w.data(), out_fused.data(), out_g.data(), 0, 0, 0};
-            kernel->expect(table, padding.shape, network_of(w.data(), fused.data(), g.data(), J * wide), begin, end,
-                           hard, statistics, scratch.data());
-            rows.for_members([&](int64_t f, int64_t level) { add(out_fused.data() + f * int64_t(wide), wide, out_t.data() + level * int64_t(wide)); });
-            padding.narrow_states(out_w.data(), counts_of_states.data() + s * N);
-            padding.narrow_cells(L, out_t.data(), counts.data() + s * L * K);
-            padding.narrow_cells(3 * J, out_g.data(), moments.data() + s * 3 * J * K);
-            sums.data()[s] = statistics.log_likelihood;
-            sums.data()[S + s] = statistics.joint;
-            sums.data()[2 * S + s] = statistics.classification;
+    nb::gil_scoped_release release;
+    Crew nobody(1);
+    if (!crew) crew = &nobody;
+
+    // Parameters of a network, then statistics of a block: states, numbers, fused levels; and room to work in.
+    const Padding padding(narrow);
+    const Shape& shape = padding.shape;
+    const size_t width = size_t(shape.n_cells), n_states = size_t(shape.n_states);
+    const size_t at_numbers = aligned(n_states), at_levels = at_numbers + aligned(3 * J * width),
+                 at_rest = at_levels + aligned(size_t(rows.n_fused()) * width),
+                 size_of_network = at_rest + aligned(L * width),
+                 size_of_block = at_rest + aligned(size_t(kernel->scratch_size(shape)));
+    const Buffer networks(S * size_of_network), blocks(S * B * size_of_block);
+    std::vector<Statistics> statistics(S * B);
+    auto network = [&](size_t s) { return networks.data() + s * size_of_network; };
+
+    crew->run(int64_t(S), [&](int64_t task) {
+        const size_t s = size_t(task);
+        double *to = network(s), *levels = to + at_rest;
+        std::fill_n(to, size_of_network, 0.0);
+        padding.widen_states(log_weight.data() + s * N, to);
+        padding.widen_cells(3 * J, gaussian.data() + s * 3 * J * K, to + at_numbers);
+        padding.widen_cells(L, log_table.data() + s * L * K, levels);
+        rows.fuse(levels, width, to + at_levels);
+    });
+    crew->run(int64_t(S * B), [&](int64_t task) {
+        const size_t s = size_t(task) / B, b = size_t(task) % B;
+        const double* from = network(s);
+        double* to = blocks.data() + size_t(task) * size_of_block;
+        std::fill_n(to, at_rest, 0.0);
+        statistics[size_t(task)] = {to, to + at_levels, to + at_numbers, 0, 0, 0};
+        kernel->expect(table, shape, network_of(from, from + at_levels, from + at_numbers, J * width),
+                       begin + (end - begin) * int64_t(b) / n_blocks, begin + (end - begin) * int64_t(b + 1) / n_blocks,
+                       hard, statistics[size_t(task)], to + at_rest);
+    });
+    crew->run(int64_t(S), [&](int64_t task) {
+        const size_t s = size_t(task);
+        const Statistics* of_blocks = statistics.data() + s * B;
+        double *total = of_blocks[0].states, *levels = network(s) + at_rest;
+        for (size_t b = 1; b < B; ++b) add(of_blocks[b].states, at_rest, total);
+        for (size_t b = 0; b < B; ++b) {
+            sums.data()[s] += of_blocks[b].log_likelihood;
+            sums.data()[S + s] += of_blocks[b].joint;
+            sums.data()[2 * S + s] += of_blocks[b].classification;
         }
-    }
+        rows.unfuse(total + at_levels, width, levels);
+        padding.narrow_states(total, counts_of_states.data() + s * N);
+        padding.narrow_cells(3 * J, total + at_numbers, moments.data() + s * 3 * J * K);
+        padding.narrow_cells(L, levels, counts.data() + s * L * K);
+    });
+    nb::gil_scoped_acquire acquire;
     return nb::make_tuple(counts_of_states, counts, moments, sums);
 }
 
 void posterior(const Rows& rows, const States& states, In<double, 2> log_weight, In<double, 3> log_table,
                In<double, 4> gaussian, int64_t begin, int64_t end, const std::string& what,
-               nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu> out) {
+               nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu> out, int64_t n_blocks, Crew* crew) {
     const Table table = rows.view();
     const Shape shape = states.view(rows.n_levels);
     check_range(rows, begin, end);
     check_parameters(shape, table, log_weight, log_table, gaussian);
     require(log_weight.shape(0) == 1, "one network");
-    require(rows.n_fused() == rows.n_levels, "no fused columns");
+    require(n_blocks > 0, "at least one block");
     Posterior kind = what == "log_joint"   ? Posterior::log_joint
                      : what == "log_proba" ? Posterior::log_proba
                      : what == "proba"     ? Posterior::proba
@@ -432,13 +503,18 @@ void posterior(const Rows& rows, const States& states, In<double, 2> log_weight,
     const size_t width = size_t(kind == Posterior::states ? shape.n_states : shape.n_classes);
     require(out.shape(0) == size_t(end - begin) && out.shape(1) == width, "out: (rows, classes or states)");
     nb::gil_scoped_release release;
-    const size_t levels = size_t(shape.n_levels) * size_t(shape.n_cells),
-                 plane = size_t(table.n_numbers) * size_t(shape.n_cells);
-    Buffer t(levels), g(3 * plane), scratch(size_t(kernel->scratch_size(shape)));
-    std::copy_n(log_table.data(), levels, t.data());
+    Crew nobody(1);
+    if (!crew) crew = &nobody;
+    const size_t K = size_t(shape.n_cells), plane = size_t(table.n_numbers) * K,
+                 room = aligned(size_t(kernel->scratch_size(shape)));
+    Buffer t(size_t(rows.n_fused()) * K), g(3 * plane), scratch(room * size_t(n_blocks));
+    rows.fuse(log_table.data(), K, t.data());
     std::copy_n(gaussian.data(), 3 * plane, g.data());
-    kernel->posterior(table, shape, network_of(log_weight.data(), t.data(), g.data(), plane), begin, end, kind,
-                      out.data(), scratch.data());
+    crew->run(n_blocks, [&](int64_t b) {
+        const int64_t first = (end - begin) * b / n_blocks, last = (end - begin) * (b + 1) / n_blocks;
+        kernel->posterior(table, shape, network_of(log_weight.data(), t.data(), g.data(), plane), begin + first,
+                          begin + last, kind, out.data() + size_t(first) * width, scratch.data() + size_t(b) * room);
+    });
 }
 
 double gather(const Rows& rows, In<double, 2> table) {
@@ -476,10 +552,13 @@ NB_MODULE(_core, m) {
     nb::class_<States>(m, "States")
         .def(nb::init<std::vector<int32_t>, std::vector<int32_t>, int>(), nb::arg("first_state"),
              nb::arg("first_cell"), nb::arg("n_cells"));
+    nb::class_<Crew>(m, "Crew").def(nb::init<int>(), nb::arg("n_threads"));
     m.def("expect", &expect, nb::arg("rows"), nb::arg("states"), nb::arg("log_weight"), nb::arg("log_table"),
-          nb::arg("gaussian"), nb::arg("begin"), nb::arg("end"), nb::arg("hard"));
+          nb::arg("gaussian"), nb::arg("begin"), nb::arg("end"), nb::arg("hard"), nb::arg("n_blocks") = 1,
+          nb::arg("crew").none() = nb::none());
     m.def("posterior", &posterior, nb::arg("rows"), nb::arg("states"), nb::arg("log_weight"), nb::arg("log_table"),
-          nb::arg("gaussian"), nb::arg("begin"), nb::arg("end"), nb::arg("what"), nb::arg("out"));
+          nb::arg("gaussian"), nb::arg("begin"), nb::arg("end"), nb::arg("what"), nb::arg("out"),
+          nb::arg("n_blocks") = 1, nb::arg("crew").none() = nb::none());
     m.def("gather", &gather, nb::arg("rows"), nb::arg("table"));
     m.def("exp", [](In<double, 1> x) { return map(x, kernel->exp); }, nb::arg("x"));
     m.def("log", [](In<double, 1> x) { return map(x, kernel->log); }, nb::arg("x"));

@@ -1,6 +1,7 @@
 """The native core (C++ in src/native): the fused E-step and the posterior, over arrays."""
 
 from fanbayes._native._core import (
+    Crew,
     RawColumns,
     Rows,
     States,
@@ -15,6 +16,7 @@ from fanbayes._native._core import (
 )
 
 __all__ = [
+    "Crew",
     "RawColumns",
     "Rows",
     "States",

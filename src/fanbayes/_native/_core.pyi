@@ -64,6 +64,11 @@ class States:
 
     def __init__(self, first_state: Sequence[int], first_cell: Sequence[int], n_cells: int) -> None: ...
 
+class Crew:
+    """Threads that share the blocks of a call, the caller one of them; they end with the object."""
+
+    def __init__(self, n_threads: int) -> None: ...
+
 def expect(
     rows: Rows,
     states: States,
@@ -73,6 +78,8 @@ def expect(
     begin: int,
     end: int,
     hard: bool,
+    n_blocks: int = 1,
+    crew: Crew | None = None,
 ) -> tuple[Floats, Floats, Floats, Floats]:
     """Return statistics of states, levels (counts), numbers (N, sum x, sum x^2) and three sums of log p."""
 
@@ -86,6 +93,8 @@ def posterior(
     end: int,
     what: Literal["log_joint", "log_proba", "proba", "states"],
     out: Floats,
+    n_blocks: int = 1,
+    crew: Crew | None = None,
 ) -> None:
     """Fill `out`, (rows, classes) or for "states" (rows, states)."""
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,12 @@ Floats = NDArray[np.float64]
 
 # Most levels of a code that stands for several columns.
 MOST_FUSED_LEVELS = 256
+
+# Most kinds of rows that are told apart to count them.
+_MOST_KINDS = 65_536
+
+# Most rows of a table that is copied only to have them in another order.
+_MOST_ROWS_TWICE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -122,8 +129,7 @@ class EncodedTable:
         sizes = (self.layout.n_levels[: self.layout.n_narrow] + 1).tolist()
         first, levels = [0], 1
         for j, size in enumerate(sizes):
-            members = j - first[-1]
-            if members and levels * size > min(MOST_FUSED_LEVELS, self.total_weight * members / 32):
+            if j > first[-1] and levels * size > min(MOST_FUSED_LEVELS, self.total_weight / 32):
                 first.append(j)
                 levels = 1
             levels *= size
@@ -139,6 +145,36 @@ class EncodedTable:
                     out[:, g] *= np.uint8(sizes[j])
                     out[:, g] += rows[:, j]
         return replace(self, narrow=codes, group=group)
+
+    def collapsed(self) -> EncodedTable:
+        """Equal rows as one row of their weight, if there are many more rows than different ones can be."""
+        most = min(self.n_rows // 2, _MOST_KINDS)
+        if self.layout.n_numbers or math.prod(self.layout.n_levels.tolist()) > most:
+            return self
+        sizes = [int(codes.max()) + 1 for codes in self._codes(slice(None))]
+        n_kinds = math.prod(sizes)
+        if n_kinds > most:
+            return self
+        cases, example = np.zeros(n_kinds), np.zeros(n_kinds, dtype=np.intp)
+        for at in self._pieces():
+            kind = np.ravel_multi_index(self._codes(at), sizes)
+            cases += np.bincount(kind, None if self.weights is None else self.weights[at], n_kinds)
+            example[kind] = np.arange(at.start, at.start + len(kind))
+        present = np.flatnonzero(cases)
+        return replace(self.only(example[present]), weights=cases[present])
+
+    def by_class(self) -> EncodedTable:
+        """The same rows, those of a class together, so that its parameters stay in the nearest cache.
+
+        A table that is too large to have twice is left as it is.
+        """
+        if self.labels is None or self.n_rows > _MOST_ROWS_TWICE:
+            return self
+        return self.only(np.argsort(self.labels, kind="stable"))
+
+    def _codes(self, rows: slice) -> tuple[NDArray[np.integer[Any]], ...]:
+        """All that is discrete: class, narrow and wide codes."""
+        return (self._group(rows), *self.narrow[rows].T, *self.wide[rows].T)
 
     def labelled_only(self) -> EncodedTable:
         """Rows that have a label."""
@@ -198,8 +234,8 @@ class EncodedTable:
         n = len(self.narrow[rows])
         return np.zeros(n, dtype=np.intp) if self.labels is None else self.labels[rows].astype(np.intp) + 1
 
-    def only(self, keep: NDArray[np.bool_]) -> EncodedTable:
-        """Some of the rows, by a mask (n_rows,)."""
+    def only(self, keep: NDArray[np.bool_] | NDArray[np.intp]) -> EncodedTable:
+        """Some of the rows, by a mask or in the order given."""
         return replace(
             self,
             narrow=self.narrow[keep],

@@ -151,7 +151,7 @@ class NetworkClassifier(TableClassifier):
         ndarray of shape (n_samples, n_classes)
         """
         check_is_fitted(self)
-        table = self._encode(X, View(self.schema_, None))[0]
+        table = self._table(X)
         joint = self._run(table, "log_joint")
         joint -= self._log_units(table)[:, None]
         return joint
@@ -175,7 +175,7 @@ class NetworkClassifier(TableClassifier):
         """
         check_is_fitted(self)
         structure = self.network_.structure
-        states = self._run(self._encode(X, View(self.schema_, None))[0], "states")
+        states = self._run(self._table(X), "states")
         states -= states.max(axis=1, keepdims=True)
         np.exp(states, out=states)
         by_component = np.zeros((structure.n_states, structure.n_components))
@@ -186,7 +186,11 @@ class NetworkClassifier(TableClassifier):
 
     def _posterior(self, X: Any, what: Literal["log_joint", "proba", "log_proba"]) -> Floats:
         check_is_fitted(self)
-        return self._run(self._encode(X, View(self.schema_, None))[0], what)
+        return self._run(self._table(X), what)
+
+    def _table(self, X: Any) -> EncodedTable:
+        [table] = self._encode(X, View(self.schema_, None))
+        return table
 
     def _run(self, table: EncodedTable, what: Literal["log_joint", "log_proba", "proba", "states"]) -> Floats:
         with workers(self._n_threads()) as crew:
@@ -247,7 +251,7 @@ class NetworkClassifier(TableClassifier):
             Arrays, and tables by `table()`, `summary()` and `worth_observing()`.
         """
         check_is_fitted(self)
-        table = self._encode(X, View(self.schema_, None))[0]
+        table = self._table(X)
         return explain(self.network_, self.schema_, table, self._run(table, "states"), self.classes_, classes)
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[Any, NDArray[Any]]:

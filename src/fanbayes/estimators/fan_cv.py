@@ -365,7 +365,7 @@ def _mask(n: int, index: NDArray[Any]) -> Mask:
 def _fold(cases: Cases, treatment: Treatment, split: Split) -> _Fold:
     train, test = split
     view, table = cases.view(treatment, np.where(train, cases.labels, np.int32(-1)))
-    return _Fold(table.only(train).fused(), table.only(test), view)
+    return _Fold(table.only(train).fused(), table.only(test).fused(), view)
 
 
 def _grow(

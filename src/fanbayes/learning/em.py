@@ -24,6 +24,9 @@ from fanbayes.model.network import Network, Prior, Statistics, estimate, log_pri
 Floats = NDArray[np.float64]
 Traces = tuple[tuple[float, ...], ...]
 
+# How far the first leap may go, in steps of EM; halved when one fails, doubled when one of full length succeeds.
+_REACH = 16.0
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -52,6 +55,7 @@ class Climb:
     objective : (n,), what is climbed, at `network`
     traces : the objective of each network, pass by pass
     gain : (n,), what the last plain step gained
+    reach : (n,), how far a leap may go
     """
 
     network: Network
@@ -59,6 +63,7 @@ class Climb:
     objective: Floats
     traces: Traces
     gain: Floats
+    reach: Floats
 
     def map(self, function: Callable[..., Floats], traces: Traces, *others: Climb) -> Climb:
         """Apply a function to each array, and to those of others beside it."""
@@ -68,6 +73,7 @@ class Climb:
             function(self.objective, *(o.objective for o in others)),
             traces,
             function(self.gain, *(o.gain for o in others)),
+            function(self.reach, *(o.reach for o in others)),
         )
 
     def take(self, index: NDArray[np.intp]) -> Climb:
@@ -94,14 +100,17 @@ class Climb:
 
 def begin(problem: Problem, network: Network) -> Climb:
     """Look at the data once under each network."""
-    statistics, objective = _look(problem, network)
-    return Climb(network, statistics, objective, tuple((float(o),) for o in objective), np.full(len(network), np.inf))
+    return _climb(network, *_look(problem, network), gain=np.inf)
 
 
 def arrived(problem: Problem, network: Network, statistics: Statistics) -> Climb:
     """A climb that is at its end: the statistics do not depend on the parameters that they led to."""
-    objective = _objective(problem, network, statistics)
-    return Climb(network, statistics, objective, tuple((float(o),) for o in objective), np.zeros(len(network)))
+    return _climb(network, statistics, _objective(problem, network, statistics), gain=0.0)
+
+
+def _climb(network: Network, statistics: Statistics, objective: Floats, gain: float) -> Climb:
+    each = np.ones(len(network))
+    return Climb(network, statistics, objective, tuple((float(o),) for o in objective), gain * each, _REACH * each)
 
 
 def advance(problem: Problem, climb: Climb, n_passes: int, tol: float) -> Climb:
@@ -138,7 +147,7 @@ def _plain_step(problem: Problem, climb: Climb) -> Climb:
     """M-step, E-step."""
     network = _maximise(problem, climb)
     statistics, objective = _look(problem, network)
-    return Climb(network, statistics, objective, _longer(climb, objective), objective - climb.objective)
+    return Climb(network, statistics, objective, _longer(climb, objective), objective - climb.objective, climb.reach)
 
 
 def _maximise(problem: Problem, climb: Climb) -> Network:
@@ -157,25 +166,31 @@ def _accelerated_cycle(problem: Problem, climb: Climb) -> Climb:
 
     From theta0, EM leads to theta1 and theta2. With r = theta1 - theta0, v = theta2 - theta1 - r and
     a = -|r| / |v|, go to theta0 - 2 a r + a^2 v: a = -1 is theta2 itself. Where that lowers the objective
-    below theta1's, theta2 is taken. Coordinates are unconstrained: log probabilities, means, log variances.
+    below theta1's, stay there, and leap less far next time. Coordinates are unconstrained: log probabilities,
+    means, log variances.
     """
     first = _plain_step(problem, climb)
     second = _maximise(problem, first)
     x0, x1, x2 = (_coordinates(n) for n in (climb.network, first.network, second))
     r = [b - a for a, b in zip(x0, x1)]
-    v = [c - b - d for b, c, d in zip(x1, x2, r)]
+    v = [c - b for b, c in zip(x1, x2)]
+    for dx, dv in zip(r, v):
+        dv -= dx
     norm_r, norm_v = _norm(r), _norm(v)
-    a = -np.maximum(1.0, np.divide(norm_r, norm_v, out=np.ones_like(norm_r), where=norm_v > 0))
-    far = [x - 2 * _along(a, x) * dx + _along(a, x) ** 2 * dv for x, dx, dv in zip(x0, r, v)]
-    leap = _arrive(problem, first, _from_coordinates(second, far, problem.prior))
-    risen = leap.objective >= first.objective  # False for NaN
-    return leap if risen.all() else leap.where(risen, _arrive(problem, first, second))
-
-
-def _arrive(problem: Problem, first: Climb, network: Network) -> Climb:
-    """Look at the data from where the cycle that began with `first` leads to."""
+    wanted = np.maximum(1.0, np.divide(norm_r, norm_v, out=np.ones_like(norm_r), where=norm_v > 0))
+    a = -np.minimum(wanted, climb.reach)
+    far = v
+    for x, dx, dv in zip(x0, r, far):  # in place: these arrays are long
+        dx *= -2 * _along(a, x)
+        dv *= _along(a, x) ** 2
+        dv += dx
+        dv += x
+    network = _from_coordinates(second, far, problem.prior)
     statistics, objective = _look(problem, network)
-    return Climb(network, statistics, objective, _longer(first, objective), first.gain)
+    further = np.where(wanted > climb.reach, 2.0, 1.0) * climb.reach
+    leap = Climb(network, statistics, objective, _longer(first, objective), first.gain, further)
+    stay = replace(first, traces=_longer(first, first.objective), reach=np.maximum(1.0, -a / 2))
+    return leap.where(objective >= first.objective, stay)  # False for NaN
 
 
 def _coordinates(network: Network) -> list[Floats]:
@@ -197,8 +212,8 @@ def _from_coordinates(like: Network, x: list[Floats], prior: Prior) -> Network:
 
 def _norm(parts: list[Floats]) -> Floats:
     """Euclidean length of each network's coordinates (n_networks,)."""
-    squares = [np.square(p).reshape(len(p), -1).sum(axis=1) for p in parts]
-    return np.asarray(np.sqrt(np.sum(squares, axis=0)))
+    flat = [p.reshape(len(p), -1) for p in parts]
+    return np.asarray(np.sqrt(sum(np.einsum("ij,ij->i", p, p) for p in flat)))
 
 
 def _along(a: NDArray[Any], x: Floats) -> NDArray[Any]:

@@ -76,8 +76,7 @@ def learn_exponents(parts: Sequence[Part], n_features: int, crew: Workers) -> tu
     The problem is not concave if there is more than one component. The search for the weights begins at the common
     one and does not end below it.
     """
-    fused = [(p, p.table.fused()) for p in parts]
-    halves = [(p, table, replace(table, labels=None)) for p, table in fused]
+    halves = [(p, p.table, replace(p.table, labels=None)) for p in parts]
 
     def loss(x: Floats) -> tuple[float, Floats]:
         """Negative of the penalised (E2), and its gradient, at the weights and offsets."""

@@ -99,6 +99,8 @@ class Selection:
 
 def select(problem: Problem, search: Search, n_classes: int, report: Callable[[Fit], None]) -> Selection:
     """Fit one size after the other; stop when no criterion has found better for `patience` sizes."""
+    if max(search.sizes) > 1:  # there will be many passes: prepare for them
+        problem = replace(problem, table=problem.table.collapsed().by_class())
     nb = labelled_naive_bayes(problem.table, n_classes, problem.prior, problem.crew)
     fits: list[Fit] = []
     for size in search.sizes:

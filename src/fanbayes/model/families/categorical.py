@@ -36,12 +36,12 @@ def normalise(log_table: Floats, layout: Layout) -> Floats:
     """Turn any real numbers on the axis of levels into log probabilities."""
     if layout.n_discrete == 0:
         return log_table
+    starts = layout.first_level[:-1]
     table = log_table.copy()
     table[..., layout.missing_level, :] = -np.inf
-    starts = layout.first_level[:-1]
-    top = np.maximum.reduceat(table, starts, axis=-2)
-    total = np.add.reduceat(np.exp(table - top[..., layout.column_of, :]), starts, axis=-2)
-    table -= (top + np.log(total))[..., layout.column_of, :]
+    table -= np.maximum.reduceat(table, starts, axis=-2)[..., layout.column_of, :]
+    total = np.add.reduceat(np.exp(table), starts, axis=-2)
+    table -= np.log(total)[..., layout.column_of, :]
     table[..., layout.missing_level, :] = 0.0
     return table
 
