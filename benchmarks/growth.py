@@ -1,11 +1,16 @@
-"""Time against rows, features, components and classes: slopes on logarithmic axes; two threads against one."""
+"""Time and memory against rows, features, components and classes: slopes on logarithmic axes; two threads, one."""
 
 from __future__ import annotations
 
+import ctypes
+import gc
+import warnings
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 from measure import Result, seconds_per_iteration
+from sklearn.exceptions import ConvergenceWarning
 
 from fanbayes import FANClassifier
 
@@ -19,27 +24,47 @@ STEPS = {
 
 
 def run() -> list[Result]:
+    warnings.simplefilter("ignore", ConvergenceWarning)
     results = []
     for axis, steps in STEPS.items():
-        times = [pass_seconds(**{**BASE, axis: step})[0] for step in steps]
-        slope = float(np.polyfit(np.log(steps), np.log(times), 1)[0])
-        detail = {"steps": steps, "seconds a pass": times}
-        results.append(Result(f"slope of time against {axis}", slope, 1.05, "less", "", detail))
-    one, two = pass_seconds(**{**BASE, "rows": 400_000})
+        fits = [fit_of(**{**BASE, axis: step}) for step in steps]
+        times = [seconds_per_iteration(lambda n, f=f: f(1, n), few=2, many=12, repeat=3)[0] for f in fits]
+        sizes = [peak_memory(f) for f in fits]
+        for what, unit, values in (("time", "seconds a pass", times), ("memory", "bytes above the input", sizes)):
+            detail = {"axis": axis, "steps": steps, unit: values}
+            results.append(Result(f"slope of {what} against {axis}", slope(steps, values), 1.05, "less", "", detail))
+    fit = fit_of(**{**BASE, "rows": 400_000})
+    one, two = seconds_per_iteration(lambda n: fit(1, n), lambda n: fit(2, n), few=2, many=12, repeat=3)
     results.append(Result("EM pass, 400,000 x 16: one thread / two", one / two, 1.8))
     return results
 
 
-def pass_seconds(rows: int, features: int, components: int, classes: int) -> list[float]:
-    """Time of one pass with one and with two threads, half of the features discrete."""
+def fit_of(rows: int, features: int, components: int, classes: int) -> Callable[[int, int], object]:
+    """A fit of so many threads and passes, half of the features discrete."""
     rng = np.random.default_rng(0)
     X = np.hstack([rng.integers(0, 5, (rows, features // 2)).astype(float), rng.standard_normal((rows, features // 2))])
     y = rng.integers(0, classes, rows)
+    return lambda n_jobs, n: FANClassifier(
+        components, n_init=1, max_iter=n, tol=0.0, n_jobs=n_jobs, random_state=0,
+        categorical_features=list(range(features // 2)),
+    ).fit(X, y)  # fmt: skip
 
-    def fit(n_jobs: int) -> Callable[[int], object]:
-        return lambda n: FANClassifier(
-            components, n_init=1, max_iter=n, tol=0.0, n_jobs=n_jobs, random_state=0,
-            categorical_features=list(range(features // 2)),
-        ).fit(X, y)  # fmt: skip
 
-    return seconds_per_iteration(fit(1), fit(2), few=2, many=8, repeat=2)
+def peak_memory(fit: Callable[[int, int], object]) -> int:
+    """Bytes that a fit needs at its peak above what is there before it, as the kernel counts them."""
+
+    def memory(what: str) -> int:
+        line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(what))
+        return int(line.split()[1]) * 1024
+
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+    Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+    before = memory("VmRSS")
+    fit(1, 4)
+    return memory("VmHWM") - before
+
+
+def slope(x: list[int], y: list[float] | list[int]) -> float:
+    """Of the line through the points, both axes logarithmic."""
+    return float(np.polyfit(np.log(x), np.log(y), 1)[0])

@@ -18,6 +18,7 @@ import time
 from importlib.metadata import version
 from pathlib import Path
 
+import page
 from measure import Result
 from rich.console import Console
 from rich.table import Table
@@ -56,6 +57,7 @@ def main() -> None:
         print(f"{name}: {time.perf_counter() - start:.0f} s", file=sys.stderr)
     write(options.out, results)
     show([r for section in results.values() for r in section])
+    print(f"The page: {page.write(options.out)}")
 
 
 def environment() -> dict[str, object]:
@@ -93,10 +95,8 @@ def write(folder: Path, results: dict[str, list[Result]]) -> None:
 def show(results: list[Result]) -> None:
     table = Table("what", "asked", "reached", "")
     for r in results:
-        sign = "≥" if r.better == "more" else "≤"
-        asked = "" if r.target is None else f"{sign} {r.target:g} {r.unit}"
         met = {True: "[green]yes", False: "[red]no", None: ""}[r.met]
-        table.add_row(r.name, asked, f"{r.value:.3g} {r.unit}", met)
+        table.add_row(r.name, page.asked(r.to_json()), f"{r.value:.3g} {r.unit}", met)
     Console(width=None if sys.stdout.isatty() else 150).print(table)
 
 

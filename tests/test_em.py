@@ -7,6 +7,7 @@ import numpy as np
 import oracles
 import pytest
 
+from fanbayes.learning import em
 from fanbayes.learning.em import Problem, advance, begin, has_converged
 from fanbayes.learning.expectation import Workers, expect, posterior
 from fanbayes.model.network import Network, Prior
@@ -111,6 +112,24 @@ def test_a_pass_too_many_is_not_taken():
     world = make_world(6, "fan")
     for n_passes in (0, 1, 2, 5):
         assert climb(world, n_passes=n_passes).n_iter == 1 + n_passes
+
+
+def test_every_look_at_the_data_is_a_pass(monkeypatch):
+    """Leaps that fail included: they leave the objective where it was."""
+    looks = []
+
+    def counting(*arguments):
+        looks.append(arguments)
+        return expect(*arguments)
+
+    monkeypatch.setattr(em, "expect", counting)
+    failed = 0
+    for seed in range(6):
+        looks.clear()
+        end = climb(make_world(seed, "fm", n=80), n_passes=40, tol=1e-9)
+        assert len(looks) == end.n_iter
+        failed += int((np.diff(end.traces[0])[1:-1:2] == 0.0).sum())
+    assert failed > 0  # else this would test nothing
 
 
 def test_it_stops_when_nothing_is_gained():

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -15,8 +16,8 @@ class Crew {
     std::mutex alone_, mutex_;
     std::condition_variable called_, finished_;
     const Task* task_ = nullptr;
-    int64_t n_tasks_ = 0, calls_ = 0;
-    std::atomic<int64_t> next_{0};
+    int64_t n_tasks_ = 0;
+    std::atomic<int64_t> next_{0}, calls_{0};
     int busy_ = 0;
     bool stop_ = false;
 
@@ -27,6 +28,12 @@ class Crew {
     void serve() {
         std::unique_lock lock(mutex_);
         for (int64_t seen = 0;;) {
+            // Calls come in quick succession: to be asleep would cost more than to look for the next a little.
+            lock.unlock();
+            const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(50);
+            while (calls_ == seen && std::chrono::steady_clock::now() < until) {
+            }
+            lock.lock();
             called_.wait(lock, [&] { return stop_ || calls_ != seen; });
             if (stop_) return;
             seen = calls_;

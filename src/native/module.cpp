@@ -467,11 +467,16 @@ nb::tuple expect(const Rows& rows, const States& states, In<double, 2> log_weigh
                        begin + (end - begin) * int64_t(b) / n_blocks, begin + (end - begin) * int64_t(b + 1) / n_blocks,
                        hard, statistics[size_t(task)], to + at_rest);
     });
+    crew->run(int64_t(S * B), [&](int64_t task) {  // each a part of the arrays, of all blocks
+        const size_t s = size_t(task) / B, part = size_t(task) % B, first = at_rest * part / B;
+        const Statistics* of_blocks = statistics.data() + s * B;
+        for (size_t b = 1; b < B; ++b)
+            add(of_blocks[b].states + first, at_rest * (part + 1) / B - first, of_blocks[0].states + first);
+    });
     crew->run(int64_t(S), [&](int64_t task) {
         const size_t s = size_t(task);
         const Statistics* of_blocks = statistics.data() + s * B;
         double *total = of_blocks[0].states, *levels = network(s) + at_rest;
-        for (size_t b = 1; b < B; ++b) add(of_blocks[b].states, at_rest, total);
         for (size_t b = 0; b < B; ++b) {
             sums.data()[s] += of_blocks[b].log_likelihood;
             sums.data()[S + s] += of_blocks[b].joint;
@@ -548,7 +553,8 @@ NB_MODULE(_core, m) {
                       std::optional<In<int32_t, 1>>, std::optional<In<double, 1>>>(),
              nb::arg("narrow"), nb::arg("wide"), nb::arg("numbers"), nb::arg("first_level"), nb::arg("group"),
              nb::arg("labels").none(), nb::arg("weights").none())
-        .def_ro("n_rows", &Rows::n_rows);
+        .def_ro("n_rows", &Rows::n_rows)
+        .def_prop_ro("n_levels", &Rows::n_fused);
     nb::class_<States>(m, "States")
         .def(nb::init<std::vector<int32_t>, std::vector<int32_t>, int>(), nb::arg("first_state"),
              nb::arg("first_cell"), nb::arg("n_cells"));

@@ -58,6 +58,7 @@ class Rows:
         weights: Floats | None,
     ) -> None: ...
     n_rows: int
+    n_levels: int  # of all codes
 
 class States:
     """The states (c, h) of a structure; `first_state` has one entry more than there are classes."""

@@ -138,6 +138,9 @@ def is_labelled(y: NDArray[Any]) -> NDArray[np.bool_]:
 
 def encode_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int32]]:
     """Classes in order, and the class of each row (n_rows,), -1 where it is unlabelled."""
+    if y.dtype.kind == "O" and set(map(type, y)) == {str}:  # the common case, many times faster
+        index = {name: k for k, name in enumerate(sorted(set(y.tolist())))}
+        return np.array([*index], dtype=object), np.fromiter(map(index.__getitem__, y.tolist()), np.int32, len(y))
     labelled = is_labelled(y)
     if not labelled.any():
         raise ValueError("no row has a label; give at least one row of y a class")

@@ -53,12 +53,11 @@ def workers(n_threads: int) -> Iterator[Workers]:
 
 def expect(table: EncodedTable, network: Model, hard: bool, crew: Workers) -> Statistics:
     """Statistics of all rows under each network: expected (8), or of the best completion (9) if `hard`."""
-    arguments = network.kernel_arguments
-    n_statistics = arguments[1][0].size + arguments[2][0].size
+    n_statistics = (table.rows.n_levels + 3 * table.layout.n_numbers) * network.structure.n_cells
     by_state, counts, moments, sums = _native.expect(
         table.rows,
         network.structure.native,
-        *arguments,
+        *network.kernel_arguments,
         0,
         table.n_rows,
         hard,
@@ -83,8 +82,8 @@ def posterior(
 
 
 def _n_blocks(table: EncodedTable, network: Model, n_statistics: int) -> int:
-    """Number of blocks: enough work in each, and no more statistics in all than there is work."""
+    """Number of blocks: enough work in each, and much less to add up in all than there is work."""
     columns = table.layout.n_discrete + 4 * table.layout.n_numbers + 1
     work = table.n_rows * columns
-    most = max(1, work // (4 * max(1, n_statistics)))
+    most = max(1, work // (16 * max(1, n_statistics)))
     return min(_MOST_BLOCKS, most, 1 + work * network.structure.n_components // _CELLS_PER_BLOCK)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from operator import add
 from typing import Any
 
 import numpy as np
@@ -45,7 +44,7 @@ class Prior:
 
 @dataclass(frozen=True)
 class Statistics:
-    """Expected sufficient statistics (8), or those of the most probable completion (9). They add up.
+    """Expected sufficient statistics (8), or those of the most probable completion (9).
 
     Attributes
     ----------
@@ -71,9 +70,6 @@ class Statistics:
     def map(self, function: Callable[..., Floats], *others: Statistics) -> Statistics:
         """Apply a function to each array, and to those of others beside it."""
         return Statistics(*(function(*(getattr(s, f.name) for s in (self, *others))) for f in fields(self)))
-
-    def __add__(self, other: Statistics) -> Statistics:
-        return self.map(add, other)
 
 
 @dataclass(frozen=True)

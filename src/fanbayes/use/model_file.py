@@ -28,14 +28,17 @@ import fanbayes
 from fanbayes.data.frames import from_user_table, to_user_table
 from fanbayes.data.schema import MAX_LEVELS, Column, Schema
 from fanbayes.data.table import Layout, layout_of
+from fanbayes.data.views import View
 from fanbayes.estimators.base import NetworkClassifier
 from fanbayes.estimators.classifiers import FANClassifier, FMClassifier, NBClassifier
+from fanbayes.estimators.fan_cv import FANClassifierCV
 from fanbayes.model.families import categorical
 from fanbayes.model.network import Network
 from fanbayes.model.structure import Structure, fan, finite_mixture, naive_bayes
 
 Path = str | os.PathLike[str]
 Arrays = dict[str, NDArray[Any]]
+Floats = NDArray[np.float64]
 
 FORMAT = 1
 MOST_HEADER_BYTES = 1 << 25
@@ -52,7 +55,10 @@ _CLASS_TYPES = {
     "str": (str,),
     "object": (str, bool, int, float),
 }
-_CLASSIFIERS: dict[str, type[NetworkClassifier]] = {c.__name__: c for c in (FANClassifier, FMClassifier, NBClassifier)}
+Classifier = NetworkClassifier | FANClassifierCV
+_CLASSIFIERS: dict[str, type[Classifier]] = {
+    c.__name__: c for c in (FANClassifierCV, FANClassifier, FMClassifier, NBClassifier)
+}
 # Classifier and factors of the weights -> structure, given the number of components of each class.
 _STRUCTURES: dict[tuple[str, tuple[str, ...]], Callable[[list[int]], Structure]] = {
     ("NBClassifier", ("class",)): lambda sizes: naive_bayes(len(sizes)),
@@ -66,16 +72,16 @@ class ModelFileError(ValueError):
     """A file that is no model, or a model that cannot be kept in a file."""
 
 
-def save(clf: NetworkClassifier, path: Path) -> None:
+def save(clf: Classifier, path: Path) -> None:
     """Keep a fitted classifier in one file.
 
     The file is written under another name beside `path` and then renamed: whatever happens, `path` holds the old
-    content or the new one. A `random_state` that is a generator is not kept: it is None after loading, which makes no
-    difference to anything but another `fit`.
+    content or the new one. A `random_state` that is a generator is not kept, nor is a `cv` that is not a number: they
+    are None and 5 after loading, which makes no difference to anything but another `fit`.
 
     Parameters
     ----------
-    clf : fitted FANClassifier, FMClassifier or NBClassifier
+    clf : fitted FANClassifierCV, FANClassifier, FMClassifier or NBClassifier
     path : str or path-like
 
     Raises
@@ -94,7 +100,7 @@ def save(clf: NetworkClassifier, path: Path) -> None:
     _write(data, path)
 
 
-def load(path: Path) -> NetworkClassifier:
+def load(path: Path) -> Classifier:
     """Fitted classifier of a file that `save` wrote.
 
     Parameters
@@ -103,7 +109,7 @@ def load(path: Path) -> NetworkClassifier:
 
     Returns
     -------
-    FANClassifier, FMClassifier or NBClassifier
+    FANClassifierCV, FANClassifier, FMClassifier or NBClassifier
         With all that it had learnt. Predictions are the same to the last bit on the same machine. `selection_` and
         `starts_` are frames of the library it was fitted with, or dicts of columns where that is not installed.
 
@@ -231,32 +237,67 @@ def _end_of_arrays(outer: dict[str, Any]) -> int:
 # ---------------------------------------------------------------- what is kept
 
 
-def _describe(clf: NetworkClassifier) -> tuple[dict[str, Any], Arrays]:
+def _describe(clf: Classifier) -> tuple[dict[str, Any], Arrays]:
     """Header and arrays of a fitted classifier."""
-    network = clf.network_
-    structure = network.structure
     header = {
         "classifier": type(clf).__name__,
         "settings": {name: _setting(name, value) for name, value in clf.get_params(deep=False).items()},
         "classes": {"dtype": _class_type(clf.classes_), "values": clf.classes_.tolist()},
         "schema": clf.schema_.to_json(),
         "named": hasattr(clf, "feature_names_in_"),
-        "structure": {
-            "factors": [f.name for f in structure.factors],
-            "n_components": np.bincount(structure.class_of).tolist(),
-        },
+    }
+    more, arrays = _describe_average(clf) if isinstance(clf, FANClassifierCV) else _describe_one(clf)
+    return _plain(header | more), arrays
+
+
+def _describe_one(clf: NetworkClassifier) -> tuple[dict[str, Any], Arrays]:
+    header = {
+        "structure": _describe_structure(clf.network_.structure),
         "fit": {"log_likelihood": clf.log_likelihood_, "converged": clf.converged_},
         "tables": {"selection": from_user_table(clf.selection_), "starts": from_user_table(clf.starts_)},
     }
     arrays = {
-        **{f"log_factor.{f.name}": theta[0] for f, theta in zip(structure.factors, network.log_factors)},
-        "log_table": network.log_table[0][_rows_of_levels(clf.schema_, network.layout)],
-        "mean": network.mean[0],
-        "sigma2": network.sigma2[0],
+        **_arrays_of(clf.network_, clf.schema_),
         "trace": clf.trace_,
         "start_traces": np.concatenate([*clf.start_traces_, np.empty(0)]),
     }
-    return _plain(header), arrays
+    return header, arrays
+
+
+def _describe_average(clf: FANClassifierCV) -> tuple[dict[str, Any], Arrays]:
+    views = list({id(view): view for view in clf.views_}.values())
+    header = {
+        "views": [{"schema": v.schema.to_json(), "mixed": v.mixing is not None} for v in views],
+        "members": [
+            {"view": [v is view for v in views].index(True), "structure": _describe_structure(network.structure)}
+            for view, network in zip(clf.views_, clf.networks_)
+        ],
+        "fit": {"log_score": clf.log_score_},
+        "tables": {"members": from_user_table(clf.members_)},
+    }
+    arrays = {"weights": clf.weights_, "exponents": clf.exponents_, "offsets": clf.offsets_}
+    for k, view in enumerate(views):
+        if view.mixing is not None:
+            arrays[f"view.{k}.mixing"] = view.mixing
+    for k, (view, network) in enumerate(zip(clf.views_, clf.networks_)):
+        arrays |= {f"member.{k}.{name}": array for name, array in _arrays_of(network, view.schema).items()}
+    return header, arrays
+
+
+def _describe_structure(structure: Structure) -> dict[str, Any]:
+    return {
+        "factors": [f.name for f in structure.factors],
+        "n_components": np.bincount(structure.class_of).tolist(),
+    }
+
+
+def _arrays_of(network: Network, schema: Schema) -> Arrays:
+    return {
+        **{f"log_factor.{f.name}": theta[0] for f, theta in zip(network.structure.factors, network.log_factors)},
+        "log_table": network.log_table[0][_rows_of_levels(schema, network.layout)],
+        "mean": network.mean[0],
+        "sigma2": network.sigma2[0],
+    }
 
 
 def _rows_of_levels(schema: Schema, layout: Layout) -> NDArray[np.intp]:
@@ -269,6 +310,10 @@ def _rows_of_levels(schema: Schema, layout: Layout) -> NDArray[np.intp]:
 def _setting(name: str, value: Any) -> Any:
     if name == "random_state" and not isinstance(value, (int, np.integer)):
         return None
+    if name == "cv" and not isinstance(value, (int, np.integer)):
+        return 5
+    if isinstance(value, Mapping):  # of classes, which keep their types in a list of pairs
+        return [[_plain(key), int(number)] for key, number in value.items()]
     if hasattr(value, "tolist"):
         value = value.tolist()
     return list(value) if isinstance(value, (tuple, set, frozenset)) else value
@@ -303,32 +348,37 @@ def _not_finite(values: dict[str, Any]) -> Any:
 # ---------------------------------------------------------------- what is read
 
 
-def _restore(header: dict[str, Any], arrays: Arrays) -> NetworkClassifier:
+def _restore(header: dict[str, Any], arrays: Arrays) -> Classifier:
     """Fitted classifier of a header and arrays, all of them checked."""
     name = _entry(header, "classifier", str)
     _require(name in _CLASSIFIERS, f"its classifier, {name[:40]!r}, is unknown")
     clf = _with_settings(_CLASSIFIERS[name], _entry(header, "settings", dict))
-    schema = _schema(_entry(header, "schema", dict))
-    classes = _classes(_entry(header, "classes", dict))
-    structure = _structure(name, _entry(header, "structure", dict), len(classes))
+    clf.schema_ = _schema(_entry(header, "schema", dict))
+    clf.classes_ = _classes(_entry(header, "classes", dict))
+    clf.n_features_in_ = len(clf.schema_.columns)
+    if _entry(header, "named", bool):
+        clf.feature_names_in_ = np.array([c.name for c in clf.schema_.columns], dtype=object)
+    if isinstance(clf, FANClassifierCV):
+        _restore_average(clf, header, arrays)
+    else:
+        _restore_one(clf, header, arrays)
+    return clf
+
+
+def _restore_one(clf: NetworkClassifier, header: dict[str, Any], arrays: Arrays) -> None:
+    schema = clf.schema_
+    structure = _structure(type(clf).__name__, _entry(header, "structure", dict), len(clf.classes_))
     tables = {k: _table(_entry(_entry(header, "tables", dict), k, dict)) for k in ("selection", "starts")}
     fit = _entry(header, "fit", dict)
     log_likelihood = _entry(fit, "log_likelihood", float)
     _require(math.isfinite(log_likelihood), "its log-likelihood is not a number")
     lengths = tables["starts"].get("n_iter", [])
     _require(all(type(n) is int and n >= 0 for n in lengths), "its table of starts is damaged")
-
-    factors = [f"log_factor.{f.name}" for f in structure.factors]
-    _require(
-        arrays.keys() == {*factors, "log_table", "mean", "sigma2", "trace", "start_traces"},
-        "it does not have the arrays that it should",
-    )
+    _require_names(arrays, {*_names_of_arrays(structure), "trace", "start_traces"})
     network = _network(arrays, structure, schema)
     trace = _array(arrays, "trace", (len(arrays["trace"].ravel()),))
     start_traces = _array(arrays, "start_traces", (sum(lengths),))
 
-    clf.classes_ = classes
-    clf.schema_ = schema
     clf.network_ = network
     clf.n_components_ = structure.n_components
     clf.log_likelihood_ = log_likelihood
@@ -338,10 +388,58 @@ def _restore(header: dict[str, Any], arrays: Arrays) -> NetworkClassifier:
     clf.selection_ = _user_table(tables["selection"], schema.frame)
     clf.starts_ = _user_table(tables["starts"], schema.frame)
     clf.start_traces_ = np.split(start_traces, np.cumsum(lengths)[:-1]) if lengths else []
-    clf.n_features_in_ = len(schema.columns)
-    if _entry(header, "named", bool):
-        clf.feature_names_in_ = np.array([c.name for c in schema.columns], dtype=object)
-    return clf
+
+
+def _restore_average(clf: FANClassifierCV, header: dict[str, Any], arrays: Arrays) -> None:
+    flaw = "its members are damaged"
+    n_classes, names = len(clf.classes_), [c.name for c in clf.schema_.columns]
+    views = []
+    for k, values in enumerate(_entry(header, "views", list)):
+        schema = _schema(_entry(values, "schema", dict))
+        _require([c.name for c in schema.columns] == names, flaw)
+        mixing = None
+        if _entry(values, "mixed", bool):
+            n = len(schema.continuous)
+            _require(f"view.{k}.mixing" in arrays, flaw)
+            mixing = _array(arrays, f"view.{k}.mixing", (n, n))
+            # Beyond, a product with the largest number that the encoding lets pass could overflow.
+            _require(np.isfinite(mixing).all() and (np.abs(mixing) <= 1e50).all(), flaw)
+        views.append(View(schema, mixing))
+    members = _entry(header, "members", list)
+    wanted = {
+        "weights",
+        "exponents",
+        "offsets",
+        *(f"view.{k}.mixing" for k, v in enumerate(views) if v.mixing is not None),
+    }
+    clf.views_, clf.networks_ = [], []
+    for k, values in enumerate(members):
+        number = _entry(values, "view", int)
+        _require(0 <= number < len(views), flaw)
+        structure = _structure("FANClassifier", _entry(values, "structure", dict), n_classes)
+        own = {f"member.{k}.{name}": name for name in _names_of_arrays(structure)}
+        _require(own.keys() <= arrays.keys(), "it does not have the arrays that it should")
+        wanted |= own.keys()
+        of_member = {name: arrays[full] for full, name in own.items()}
+        clf.views_.append(views[number])
+        clf.networks_.append(_network(of_member, structure, views[number].schema, normalised=False))
+    _require_names(arrays, wanted)
+    m = len(members)
+    clf.weights_ = _array(arrays, "weights", (m,))
+    clf.exponents_ = _array(arrays, "exponents", (m, len(names)))
+    clf.offsets_ = _array(arrays, "offsets", (m, n_classes))
+    _require(m > 0 and (clf.weights_ > 0).all() and abs(clf.weights_.sum() - 1) < 1e-6, flaw)
+    _require(((clf.exponents_ >= 0) & (clf.exponents_ <= 1e3)).all() and (np.abs(clf.offsets_) <= 1e6).all(), flaw)
+    clf.log_score_ = _entry(_entry(header, "fit", dict), "log_score", float)
+    clf.members_ = _user_table(_table(_entry(_entry(header, "tables", dict), "members", dict)), clf.schema_.frame)
+
+
+def _names_of_arrays(structure: Structure) -> set[str]:
+    return {*(f"log_factor.{f.name}" for f in structure.factors), "log_table", "mean", "sigma2"}
+
+
+def _require_names(arrays: Arrays, names: set[str]) -> None:
+    _require(arrays.keys() == names, "it does not have the arrays that it should")
 
 
 def _entry(values: Any, key: str, kind: type) -> Any:
@@ -351,11 +449,12 @@ def _entry(values: Any, key: str, kind: type) -> Any:
     return value
 
 
-def _with_settings(kind: type[NetworkClassifier], settings: dict[str, Any]) -> NetworkClassifier:
+def _with_settings(kind: type[Classifier], settings: dict[str, Any]) -> Classifier:
     known = kind().get_params()
+    settings = {name: _mapping(value) if name == "n_components" else value for name, value in settings.items()}
     for name, value in settings.items():
         _require(name in known, f"its setting {name[:40]!r} is unknown")
-        scalars = value if isinstance(value, list) else [value]
+        scalars = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else [value]
         _require(all(s is None or type(s) in (str, bool, int, float) for s in scalars), f"its {name} is no setting")
     clf = kind(**settings)
     try:
@@ -363,6 +462,15 @@ def _with_settings(kind: type[NetworkClassifier], settings: dict[str, Any]) -> N
     except (ValueError, TypeError) as error:
         _refuse(f"{error}"[:150])
     return clf
+
+
+def _mapping(value: Any) -> Any:
+    """Inverse of `_setting` for numbers of components by class."""
+    if not isinstance(value, list):
+        return value
+    pairs = all(isinstance(p, list) and len(p) == 2 and _is_level(p[0]) and type(p[1]) is int for p in value)
+    _require(pairs, "its n_components is no setting")
+    return {label: number for label, number in value}
 
 
 def _schema(values: dict[str, Any]) -> Schema:
@@ -430,8 +538,8 @@ def _structure(classifier: str, values: dict[str, Any], n_classes: int) -> Struc
     return _STRUCTURES[classifier, tuple(factors)](sizes)
 
 
-def _network(arrays: Arrays, structure: Structure, schema: Schema) -> Network:
-    """Parameters of the shapes that structure and schema ask for, distributions that sum to one."""
+def _network(arrays: Arrays, structure: Structure, schema: Schema, normalised: bool = True) -> Network:
+    """Parameters of the shapes that structure and schema ask for, distributions that sum to one if `normalised`."""
     layout, cells = layout_of(schema), structure.n_cells
     rows = _rows_of_levels(schema, layout)
     log_factors = [_array(arrays, f"log_factor.{f.name}", (len(f.parent),)) for f in structure.factors]
@@ -445,14 +553,21 @@ def _network(arrays: Arrays, structure: Structure, schema: Schema) -> Network:
     # Beyond, squares would overflow; the encoding of tables keeps values within the same bound.
     _require((np.abs(mean) <= 1e100).all(), "it has a mean beyond 1e100")
     _require(((sigma2 >= 1e-100) & (sigma2 <= 1e100)).all(), "it has a variance that is not within 1e-100 and 1e100")
+    tables = (*log_factors, log_table)
+    _require(all((np.abs(x) <= 1e6).all() for x in tables), "it has a log probability beyond a million")
+    if normalised:
+        _require_sums(structure, layout, log_factors, log_table)
+    return Network(
+        structure, layout, tuple(theta[None] for theta in log_factors), log_table[None], mean[None], sigma2[None]
+    )
+
+
+def _require_sums(structure: Structure, layout: Layout, log_factors: list[Floats], log_table: Floats) -> None:
     with np.errstate(over="ignore"):
         sums = [np.add.reduceat(np.exp(theta), f.first) for f, theta in zip(structure.factors, log_factors)]
         if layout.n_discrete:
             sums.append(categorical.observed(np.exp(log_table), layout))
     _require(all((np.abs(s - 1) < 1e-9).all() for s in sums), "it has probabilities that do not sum to one")
-    return Network(
-        structure, layout, tuple(theta[None] for theta in log_factors), log_table[None], mean[None], sigma2[None]
-    )
 
 
 def _array(arrays: Arrays, name: str, shape: tuple[int, ...]) -> NDArray[np.float64]:
