@@ -102,7 +102,7 @@ def learn(clf: NetworkClassifier, X: Any, y: Any, report: Callable[[Fit], None])
     from fanbayes.learning.selection import select
 
     classes, schema, table = clf._read(X, y, None)
-    search = clf._search(len(classes), table.n_rows)
+    search = clf._search(classes, table.n_rows)
     with workers(effective_n_jobs(clf.n_jobs)) as crew:
         selection = select(clf._problem(table, crew), search, len(classes), report)
     best = selection.best(search.criteria[0])

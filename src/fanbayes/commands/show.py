@@ -47,7 +47,7 @@ def describe(clf: NetworkClassifier) -> dict[str, Any]:
     information = feature_information(network, schema)
     order = np.argsort(-information, kind="stable").tolist()
     selection = from_user_table(clf.selection_)
-    candidate = selection["n_components"].index(clf.n_components_)
+    candidate = selection["log_likelihood"].index(clf.log_likelihood_)
     prior = clf.class_prior_
     return {
         "classifier": type(clf).__name__,

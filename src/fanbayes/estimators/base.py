@@ -46,14 +46,14 @@ class NetworkClassifier(TableClassifier):
     discretize: Literal["none", "mdlp"]
 
     @abstractmethod
-    def _search(self, n_classes: int, n_cases: float) -> Search:
+    def _search(self, classes: NDArray[Any], n_cases: float) -> Search:
         """Which sizes to try, and how."""
 
     # ------------------------------------------------------------ fitting
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         classes, schema, table = self._read(X, y, sample_weight)
-        search = self._search(len(classes), table.total_weight)
+        search = self._search(classes, table.total_weight)
         with (
             workers(self._n_threads()) as crew,
             progress(bool(self.verbose), search.criteria[0], len(search.sizes)) as report,

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from fanbayes.estimators.base import NetworkClassifier
 from fanbayes.estimators.validation import require_choice, require_integer
@@ -99,14 +104,14 @@ class NBClassifier(NetworkClassifier):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _search(self, n_classes: int, n_cases: float) -> Search:
-        return Search(lambda _: naive_bayes(n_classes), [1], ("bic",), 1, 1, self.max_iter, self.tol, 0)
+    def _search(self, classes: NDArray[Any], n_cases: float) -> Search:
+        return Search(lambda _: naive_bayes(len(classes)), [1], ("bic",), 1, 1, self.max_iter, self.tol, 0)
 
 
 class _HiddenClassifier(NetworkClassifier):
     """What FM and FAN share: a hidden variable whose number of values is chosen."""
 
-    n_components: int | Literal["auto"]
+    n_components: int | Literal["auto"] | Mapping[Any, int]
     criterion: Criterion
     max_components: int | None
     patience: int
@@ -115,9 +120,9 @@ class _HiddenClassifier(NetworkClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if not isinstance(self.n_components, str):
+        if not isinstance(self.n_components, (str, Mapping)):
             require_integer("n_components", self.n_components, 1)
-        elif self.n_components != "auto":
+        elif isinstance(self.n_components, str) and self.n_components != "auto":
             raise ValueError(f"n_components={self.n_components!r} is neither 'auto' nor an integer")
         require_choice("criterion", self.criterion, ("icl", "bic", "aic", "cs"))
         if self.max_components is not None:
@@ -133,12 +138,13 @@ class _HiddenClassifier(NetworkClassifier):
     def _most_components(self, n_classes: int) -> int:
         """Default of max_components."""
 
-    def _search(self, n_classes: int, n_cases: float) -> Search:
+    def _search(self, classes: NDArray[Any], n_cases: float) -> Search:
+        n_classes = len(classes)
         if self.n_components == "auto":
             most = self._most_components(n_classes) if self.max_components is None else self.max_components
             sizes: Sequence[int] = range(1, max(1, min(most, int(n_cases))) + 1)
         else:
-            most, sizes = 0, [int(self.n_components)]
+            most, sizes = 0, [int(self.n_components)]  # type: ignore[arg-type]
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         return Search(
             partial(self._structure, n_classes),
@@ -161,8 +167,9 @@ class FANClassifier(_HiddenClassifier):
 
     Parameters
     ----------
-    n_components : "auto" or int, default="auto"
-        Number of values of the hidden variable; "auto" tries 1, 2, ... and keeps the best score.
+    n_components : "auto", int or mapping from class to int, default="auto"
+        Number of values of the hidden variable; "auto" tries 1, 2, ... and keeps the best score. With
+        `mixing="per_class"` it may be a number for each class, and "auto" chooses one for each.
     criterion : {"icl", "bic", "aic", "cs"}, default="icl"
         Score by which "auto" chooses; larger is better (scikit-learn's bic and aic are -2 times ours).
     max_components : int or None, default=None
@@ -202,7 +209,9 @@ class FANClassifier(_HiddenClassifier):
     ----------
     classes_ : ndarray of shape (n_classes,)
     n_components_ : int
-        Chosen number of components.
+        Chosen number of components, the largest of all classes.
+    components_per_class_ : dict
+        Number of components of each class.
     selection_ : table
         Every candidate: its size, scores, passes, convergence, starts and seconds.
     starts_ : table
@@ -229,7 +238,7 @@ class FANClassifier(_HiddenClassifier):
 
     def __init__(
         self,
-        n_components: int | Literal["auto"] = "auto",
+        n_components: int | Literal["auto"] | Mapping[Any, int] = "auto",
         *,
         criterion: Criterion = "icl",
         max_components: int | None = None,
@@ -271,6 +280,28 @@ class FANClassifier(_HiddenClassifier):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         require_choice("mixing", self.mixing, ("shared", "per_class"))
+        if isinstance(self.n_components, Mapping):
+            if self.mixing != "per_class":
+                raise ValueError("n_components is given by class, which needs mixing='per_class'")
+            for label, number in self.n_components.items():
+                require_integer(f"n_components[{label!r}]", number, 1)
+
+    def _search(self, classes: NDArray[Any], n_cases: float) -> Search:
+        if not isinstance(self.n_components, Mapping):
+            return replace(super()._search(classes, n_cases), per_class=self.mixing == "per_class")
+        given, known = set(self.n_components), set(classes.tolist())
+        if given != known:
+            odd = sorted(map(repr, given ^ known))
+            raise ValueError(f"n_components and y differ in the classes {', '.join(odd)}; give each class a number")
+        sizes = [int(self.n_components[label]) for label in classes.tolist()]
+        found: Search = clone(self).set_params(n_components=max(sizes))._search(classes, n_cases)
+        return replace(found, structure_of=lambda _: fan(sizes, "per_class"), per_class=False)
+
+    @property
+    def components_per_class_(self) -> dict[Any, int]:
+        """Number of components of each class."""
+        check_is_fitted(self)
+        return dict(zip(self.classes_.tolist(), np.bincount(self.network_.structure.class_of).tolist()))
 
     def _structure(self, n_classes: int, n_components: int) -> Structure:
         return fan([n_components] * n_classes, self.mixing)

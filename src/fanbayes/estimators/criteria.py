@@ -37,7 +37,7 @@ def fit_by_criteria(
     """
     model = clone(estimator)
     classes, schema, table = model._read(X, y, None)
-    search = replace(model._search(len(classes), table.total_weight), criteria=criteria)
+    search = replace(model._search(classes, table.total_weight), criteria=criteria)
     chosen = {}
     with workers(model._n_threads()) as crew:
         problem = model._problem(table, crew)

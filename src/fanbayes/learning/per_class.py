@@ -7,10 +7,10 @@ together from the best of each. An unlabelled row counts for every class by its 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
-from operator import add
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from fanbayes.data.table import EncodedTable
 from fanbayes.learning.em import Problem
 from fanbayes.learning.expectation import expect, posterior
-from fanbayes.learning.scores import Criterion, score
-from fanbayes.model.network import Network
+from fanbayes.learning.scores import Criterion
+from fanbayes.model.network import Network, log_complete_likelihood, log_complete_marginal, n_parameters
 from fanbayes.model.structure import fan
 
 Floats = NDArray[np.float64]
@@ -30,21 +30,18 @@ def class_scores(problem: Problem, network: Network, criterion: Criterion) -> Fl
 
     The penalty for parameters is shared out evenly: the classes have as many.
     """
-    n = problem.table.total_weight
-    of_all = score(network, expect(problem.table, network, False, problem.crew), problem.prior, n)
-    penalty = of_all.log_likelihood - {"bic": of_all.bic, "icl": of_all.bic, "aic": of_all.aic}.get(criterion, 0.0)
-    n_classes = network.structure.n_classes
+    n, n_classes = problem.table.total_weight, network.structure.n_classes
+    d = n_parameters(network.structure, network.layout, problem.prior.variance) / n_classes
+    penalty = {"bic": 0.5 * d * math.log(n), "icl": 0.5 * d * math.log(n), "aic": d, "cs": 0.0}[criterion]
     found = np.empty(n_classes)
     for c, tables in enumerate(_by_class(problem, network)):
-        of_class = score(
-            network, reduce(add, (expect(t, network, False, problem.crew) for t in tables)), problem.prior, n
-        )
+        first, *others = (expect(t, network, False, problem.crew) for t in tables)
+        s = reduce(lambda a, b: a.map(np.add, b), others, first)
+        fit = s.classification if criterion == "icl" else s.log_likelihood
         if criterion == "cs":
-            found[c] = of_class.cs
-            continue
-        own_penalty = of_class.log_likelihood - of_class.bic
-        fit = of_class.icl + own_penalty if criterion == "icl" else of_class.log_likelihood
-        found[c] = fit - penalty / n_classes
+            fit = fit + log_complete_marginal(s, network.structure, network.layout, problem.prior)
+            fit = fit - log_complete_likelihood(s, network)
+        found[c] = float(fit[0]) - penalty
     return found
 
 
@@ -52,7 +49,7 @@ def _by_class(problem: Problem, network: Network) -> list[list[EncodedTable]]:
     """Rows of each class: those labelled so, and the unlabelled ones weighted by its probability."""
     table, n_classes = problem.table, network.structure.n_classes
     labels = np.full(table.n_rows, -1, dtype=np.int32) if table.labels is None else table.labels
-    labelled = [[table.only(labels == c)] if (labels == c).any() else [] for c in range(n_classes)]
+    labelled = [[table.only(labels == c)] for c in range(n_classes)]
     unlabelled = table.only(labels < 0)
     if unlabelled.n_rows == 0:
         return labelled

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fanbayes.learning.em import Climb, Problem, advance, arrived, begin, has_converged
 from fanbayes.learning.expectation import expect
+from fanbayes.learning.per_class import class_scores, compose
 from fanbayes.learning.scores import Criterion, Scores, score
 from fanbayes.learning.starts import labelled_naive_bayes, random_networks, split_networks
 from fanbayes.model.network import Network, Statistics
@@ -25,7 +26,8 @@ CASES = 4000
 CASES_PER_CELL = 25
 
 Status = Literal["best", "stopped", "degenerate"]
-Origin = Literal["naive Bayes", "random", "split"]
+Origin = Literal["naive Bayes", "random", "split", "best of each class"]
+Floats = NDArray[np.float64]
 NaiveBayes = tuple[Network, Statistics]
 
 
@@ -84,6 +86,7 @@ class Search:
     tol: float
     seed: int
     is_capped: bool = False  # whether larger sizes than the last could have been tried
+    per_class: bool = False  # whether each class may have a number of components of its own
 
 
 @dataclass(frozen=True)
@@ -103,6 +106,7 @@ def select(problem: Problem, search: Search, n_classes: int, report: Callable[[F
         problem = replace(problem, table=problem.table.collapsed().by_class())
     nb = labelled_naive_bayes(problem.table, n_classes, problem.prior, problem.crew)
     fits: list[Fit] = []
+    of_classes: list[list[Floats]] = [[] for _ in search.criteria]  # scores of each class, size by size
     for size in search.sizes:
         previous = fits[-1].network if fits and fits[-1].n_components == size - 1 else None
         fit = fit_size(problem, search, size, nb, previous)
@@ -110,12 +114,31 @@ def select(problem: Problem, search: Search, n_classes: int, report: Callable[[F
             break
         fits.append(fit)
         report(fit)
-        latest_best = max(Selection(tuple(fits)).best(criterion) for criterion in search.criteria)
-        if len(fits) - 1 - latest_best >= search.patience:
+        best = [Selection(tuple(fits)).best(criterion) for criterion in search.criteria]
+        if search.per_class:
+            for scores, criterion in zip(of_classes, search.criteria):
+                scores.append(class_scores(problem, fit.network, criterion))
+                best += np.argmax(scores, axis=0).tolist()
+        if len(fits) - 1 - max(best) >= search.patience:
             break
     if not fits:
         raise FloatingPointError("every start degenerated; look for columns of extreme values, or raise variance_floor")
+    for scores in of_classes[: len(fits) if search.per_class else 0]:
+        chosen = np.argmax(scores, axis=0).tolist()
+        if len(set(chosen)) > 1:
+            fits.append(_composed(problem, search, fits, chosen))
+            report(fits[-1])
     return Selection(tuple(fits))
+
+
+def _composed(problem: Problem, search: Search, fits: list[Fit], chosen: list[int]) -> Fit:
+    """The network in which each class has the number of components of the fit chosen for it."""
+    began = time.perf_counter()
+    network = compose([fit.network for fit in fits], chosen)
+    climb = advance(problem, begin(problem, network), search.max_iter, search.tol)
+    size = network.structure.n_components
+    start = Start(size, "best of each class", float(climb.objective[0]), climb.traces[0], "best")
+    return _finished(problem, search, size, climb, (start,), began)
 
 
 def continue_with_cem(problem: Problem, search: Search, selection: Selection) -> Selection:

@@ -470,7 +470,7 @@ def _mapping(value: Any) -> Any:
         return value
     pairs = all(isinstance(p, list) and len(p) == 2 and _is_level(p[0]) and type(p[1]) is int for p in value)
     _require(pairs, "its n_components is no setting")
-    return {label: number for label, number in value}
+    return dict(value)
 
 
 def _schema(values: dict[str, Any]) -> Schema:
