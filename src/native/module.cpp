@@ -231,10 +231,10 @@ struct Rows {
             for (size_t j = 0; j < n_wide; ++j)
                 inside &= wide.data()[i * n_wide + j] < first_fused[n_narrow + j + 1] - first_fused[n_narrow + j];
         }
-        incomplete.resize(size_t(n_rows));
         const size_t n_numbers = numbers.shape(1);
+        incomplete.resize(n_numbers ? size_t(n_rows) : 0);
         bool complete = true;
-        for (size_t i = 0; i < size_t(n_rows); ++i) {
+        for (size_t i = 0; i < incomplete.size(); ++i) {
             int missing = 0;
             for (size_t j = 0; j < n_numbers; ++j) missing += std::isnan(numbers.data()[i * n_numbers + j]);
             incomplete[i] = missing > 0;
