@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from fanbayes.estimators.base import NetworkClassifier
+from fanbayes.estimators.tabular import TableClassifier
 from fanbayes.evaluation import metrics, significance
 from fanbayes.study.plan import folds
 from fanbayes.study.tables import Dataset
@@ -127,7 +127,7 @@ def _mean(terms: Floats) -> Estimate:
 
 
 def cross_validate(
-    models: Mapping[str, NetworkClassifier],
+    models: Mapping[str, TableClassifier],
     dataset: Dataset,
     n_folds: int,
     seed: int,

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from fanbayes.estimators.base import NetworkClassifier
+    from fanbayes.estimators.fan_cv import FANClassifierCV
     from fanbayes.learning.selection import Fit
     from fanbayes.study.tables import Dataset
 
@@ -65,9 +66,13 @@ def fit(
     """
     if model is Model.NB and components not in (None, 1):
         raise WrongUse("naive Bayes has no components: leave out --components, or choose --model fan.")
+    if model is Model.FAN_CV and (components is not None or discretize):
+        raise WrongUse("fan-cv tries out numbers of components and intervals: leave out --components and --discretize.")
     require_target(out, data)
     from fanbayes.commands.models import classifier
     from fanbayes.commands.rows import read_labelled
+    from fanbayes.commands.show import members_of, print_members
+    from fanbayes.estimators.fan_cv import FANClassifierCV
     from fanbayes.use.model_file import save
 
     dataset = read_labelled(
@@ -85,11 +90,20 @@ def fit(
     if not json:
         _print_columns(console, dataset, columns)
     clf = classifier(model, criterion, discretize=discretize, components=components, seed=seed, jobs=jobs)
-    with warnings_as_notes(), _candidates(console, criterion.value, silent=json or model is Model.NB) as report:
-        learn(clf, dataset.X, dataset.y, report)
+    if isinstance(clf, FANClassifierCV):
+        with warnings_as_notes():
+            clf.set_params(verbose=not json and console.is_terminal).fit(dataset.X, dataset.y)
+            clf.set_params(verbose=False)
+    else:
+        with warnings_as_notes(), _candidates(console, criterion.value, silent=json or model is Model.NB) as report:
+            learn(clf, dataset.X, dataset.y, report)
     save(clf, out)
     if json:
         print_json(_summary(clf, dataset, columns, model, out))
+    elif isinstance(clf, FANClassifierCV):
+        print_members(console, members_of(clf))
+        console.print(f"Log score of rows held out: {clf.log_score_:.4f}.")
+        console.print(f"Model: {out}. To look at it: fanbayes show {out}")
     else:
         _print_choice(console, clf, model, criterion, out)
 
@@ -252,12 +266,17 @@ def _print_choice(console: Console, clf: NetworkClassifier, model: Model, criter
 
 
 def _summary(
-    clf: NetworkClassifier, dataset: Dataset, columns: list[dict[str, Any]], model: Model, out: Path
+    clf: NetworkClassifier | FANClassifierCV,
+    dataset: Dataset,
+    columns: list[dict[str, Any]],
+    model: Model,
+    out: Path,
 ) -> dict[str, Any]:
+    from fanbayes.commands.show import members_of
     from fanbayes.data.frames import from_user_table
+    from fanbayes.estimators.fan_cv import FANClassifierCV
 
-    candidates = from_user_table(clf.selection_)
-    return {
+    about: dict[str, Any] = {
         "data": dataset.name,
         "rows": len(dataset.y),
         "unlabelled": dataset.y.tolist().count(None),
@@ -265,6 +284,11 @@ def _summary(
         "classes": dataset.classes,
         "columns": columns,
         "model": model.value,
+    }
+    if isinstance(clf, FANClassifierCV):
+        return about | {"members": members_of(clf), "log_score": clf.log_score_, "out": str(out)}
+    candidates = from_user_table(clf.selection_)
+    return about | {
         "candidates": [dict(zip(candidates, values)) for values in zip(*candidates.values())],
         "components": clf.n_components_,
         "converged": clf.converged_,

@@ -18,11 +18,12 @@ class Model(StrEnum):
     FM = "fm"
     NB = "nb"
     FAN_PER_CLASS = "fan-per-class"
+    FAN_CV = "fan-cv"
 
     @property
     def title(self) -> str:  # type: ignore[override]
         """As tables call it."""
-        return {"fan-per-class": "FAN per class"}.get(self.value, self.value.upper())
+        return {"fan-per-class": "FAN per class", "fan-cv": "FAN CV"}.get(self.value, self.value.upper())
 
 
 class Criterion(StrEnum):

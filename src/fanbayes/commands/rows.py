@@ -12,8 +12,8 @@ import numpy as np
 from fanbayes.commands.output import WrongUse, note, shortened
 from fanbayes.data.schema import Column
 from fanbayes.data.sources import Level
-from fanbayes.estimators.base import NetworkClassifier
 from fanbayes.study.tables import MISSING, Dataset, DatasetError, column_names, read_table
+from fanbayes.use.model_file import Classifier
 
 # Remedies as the library words them; as options of commands that learn; as options of those that use a model.
 _REMEDIES = {
@@ -56,7 +56,7 @@ def read_labelled(path: Path, target: str, *, missing: Collection[str], **option
 
 
 def read_for(
-    clf: NetworkClassifier, path: Path, *, missing: Collection[str], keep: Collection[str] = (), **options: Any
+    clf: Classifier, path: Path, *, missing: Collection[str], keep: Collection[str] = (), **options: Any
 ) -> tuple[Any, dict[str, list[Any]]]:
     """Read the columns that a model needs, by name, and take each for what it was in training.
 
@@ -119,7 +119,7 @@ def _require_columns(path: Path, present: list[str], needed: list[str], extra: l
         )
 
 
-def _as_learnt(series: nw.Series[Any], column: Column, clf: NetworkClassifier) -> nw.Series[Any]:
+def _as_learnt(series: nw.Series[Any], column: Column, clf: Classifier) -> nw.Series[Any]:
     """Values as levels of the column, where those are not text; say which were never seen."""
     if column.kind != "discrete":
         return series

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from fanbayes.estimators.base import NetworkClassifier
+    from fanbayes.estimators.fan_cv import FANClassifierCV
     from fanbayes.model.profiles import Profiles
 
 MOST_COMPONENTS = 40
@@ -25,14 +26,84 @@ def show(
     json: options.Json = False,
 ) -> None:
     """Show a model: its size, priors and components, and what each feature tells about the class."""
+    from fanbayes.estimators.fan_cv import FANClassifierCV
     from fanbayes.use.model_file import load
 
     clf = load(model)
-    about = describe(clf)
+    average = isinstance(clf, FANClassifierCV)
+    about = describe_average(clf) if isinstance(clf, FANClassifierCV) else describe(clf)
     if json:
         print_json({"file": str(model), **about})
     else:
-        _print(screen(), str(model), about, top)
+        (_print_average if average else _print)(screen(), str(model), about, top)
+
+
+def members_of(clf: FANClassifierCV) -> list[dict[str, Any]]:
+    """Members of an average, the weightiest first."""
+    from fanbayes.data.frames import from_user_table
+
+    columns = from_user_table(clf.members_)
+    members = [dict(zip(columns, values)) for values in zip(*columns.values())]
+    return sorted(members, key=lambda member: -member["weight"])
+
+
+def describe_average(clf: FANClassifierCV) -> dict[str, Any]:
+    """Everything that is shown of an average; features with the weighted means over its members."""
+    import numpy as np
+
+    from fanbayes.model.information import feature_information
+
+    by_member = [feature_information(network, view.schema) for network, view in zip(clf.networks_, clf.views_)]
+    information, exponents = clf.weights_ @ np.array(by_member), clf.weights_ @ clf.exponents_
+    return {
+        "classifier": type(clf).__name__,
+        "settings": clf.get_params(),
+        "log_score": clf.log_score_,
+        "classes": [{"class": c, "prior": p} for c, p in zip(clf.classes_.tolist(), clf.class_prior_.tolist())],
+        "members": members_of(clf),
+        "features": [
+            {
+                "feature": clf.schema_[j].name,
+                "kind": clf.schema_[j].kind,
+                "information": float(information[j]),
+                "exponent": float(exponents[j]),
+            }
+            for j in np.argsort(-information, kind="stable").tolist()
+        ],
+    }
+
+
+def print_members(console: Console, members: list[dict[str, Any]]) -> None:
+    """A table of the members of an average."""
+    rows = [
+        [
+            str(m["n_components"]),
+            m["treatment"],
+            m["variance"],
+            "yes" if m["sharpened"] else "",
+            m["exponents"],
+            f"{m['log_score']:.4f}",
+            f"{m['weight']:.3f}",
+        ]
+        for m in members
+    ]
+    headers = ["components", "columns", "variance", "sharpened", "exponents", "log score", "weight"]
+    print_table(console, headers, rows, left=(1, 2, 3, 4))
+
+
+def _print_average(console: Console, name: str, about: dict[str, Any], top: int) -> None:
+    features, members = about["features"], about["members"]
+    console.print(f"{name}: {about['classifier']}, {len(members)} members", style="bold")
+    console.print(f"Log score of rows held out: {about['log_score']:.4f}.")
+    console.print("\nClasses")
+    print_table(console, ["class", "prior"], [[str(c["class"]), f"{c['prior']:.4f}"] for c in about["classes"]])
+    console.print("Members")
+    print_members(console, members)
+    console.print("Features by what each alone tells about the class (mutual information, nats), and their exponents")
+    rows = [[f["feature"], f["kind"], f"{f['information']:.4f}", f"{f['exponent']:.2f}"] for f in features[:top]]
+    print_table(console, ["feature", "kind", "information", "exponent"], rows, left=(0, 1))
+    if len(features) > top:
+        console.print(f"and {len(features) - top} more (--top {len(features)} lists all).")
 
 
 def describe(clf: NetworkClassifier) -> dict[str, Any]:

@@ -123,8 +123,8 @@ class FANClassifierCV(TableClassifier):
     weights_ : ndarray of shape (n_members,)
     schema_ : Schema
         What each column was taken for.
-    networks_ : list of Network
-        All parameters of the members.
+    networks_, predictors_ : lists of Network
+        The members as EM found them, and with the parameters that they predict by, which differ if sharpened.
     views_ : list of View
         How each member sees the columns.
     exponents_ : ndarray of shape (n_members, n_features_in_)
@@ -186,7 +186,7 @@ class FANClassifierCV(TableClassifier):
         with _threads(self._n_threads()) as each, steps(bool(self.verbose)) as report:
             candidates = self._candidates(cases, splits, families, seed, each, report)
             members, self.weights_ = _best(candidates, _MOST_MEMBERS[self.effort])
-            self.views_, self.networks_ = _refit(cases, members, seed, each, report)
+            self.views_, self.networks_, self.predictors_ = _refit(cases, members, seed, each, report)
         self.classes_ = cases.classes
         self.schema_ = view.schema
         self.exponents_: Floats = np.array([m.exponents.weights for m in members])
@@ -241,10 +241,10 @@ class FANClassifierCV(TableClassifier):
         check_is_fitted(self)
         views = list({id(view): view for view in self.views_}.values())
         tables = {id(view): table for view, table in zip(views, self._encode(X, *views))}
-        members = zip(self.views_, self.networks_, self.exponents_, self.offsets_, self.weights_.tolist())
+        members = zip(self.views_, self.predictors_, self.exponents_, self.offsets_, self.weights_.tolist())
         return [
-            Member(Discriminant(network, w[view.feature_of], b), tables[id(view)], view.feature_of, weight)
-            for view, network, w, b, weight in members
+            Member(Discriminant(predictor, w[view.feature_of], b), tables[id(view)], view.feature_of, weight)
+            for view, predictor, w, b, weight in members
         ]
 
     # ------------------------------------------------------------ looking inside
@@ -279,9 +279,9 @@ class FANClassifierCV(TableClassifier):
         found = attribute_average(members, self.n_features_in_, chosen)
         missing = missing_values(self.schema_, table)
         gain = np.zeros(missing.shape)
-        for member, view in zip(members, self.views_):
+        for member, view, network in zip(members, self.views_, self.networks_):
             states = softmax(posterior(member.table, member.model, "states", Workers()), axis=1)
-            gain += member.weight * information_gain(member.model.network, view.schema, states, missing)
+            gain += member.weight * information_gain(network, view.schema, states, missing)
         return told(found, self.schema_, table, self.classes_[chosen], gain)
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[Any, NDArray[Any]]:
@@ -375,8 +375,8 @@ def _grow(
     n_classes = len(cases.classes)
     best, since = -np.inf, 0
     for size in family.sizes:
-        networks = each(lambda f: family.fit(size, f.training, n_classes, seed, _LONE_THREAD), folds)  # noqa: B023
-        parts = tuple(Part(f.held_out, network, f.view.feature_of) for f, network in zip(folds, networks))
+        fits = each(lambda f: family.fit(size, f.training, n_classes, seed, _LONE_THREAD), folds)  # noqa: B023
+        parts = tuple(Part(f.held_out, predictor, f.view.feature_of) for f, (_, predictor) in zip(folds, fits))
         plain = neutral(len(cases.sources), n_classes)
         found = _Candidate(family, size, parts, "none", plain, *_log_scores(parts, [plain] * len(parts)))
         report(f"{_name(family)}, {size}", len(folds))
@@ -434,18 +434,18 @@ def _best(candidates: list[_Candidate], most: int) -> tuple[list[_Candidate], Fl
 
 def _refit(
     cases: Cases, members: list[_Candidate], seed: int, each: Each, report: Report
-) -> tuple[list[View], list[Network]]:
-    """Members on all rows: what each sees, and its network."""
+) -> tuple[list[View], list[Network], list[Network]]:
+    """Members on all rows: what each sees, its network, and what predicts."""
     learnt = {treatment: cases.view(treatment) for treatment in {m.family.treatment for m in members}}
     tables = {treatment: table.fused() for treatment, (_, table) in learnt.items()}
     n_classes = len(cases.classes)
 
-    def one(m: _Candidate) -> Network:
+    def one(m: _Candidate) -> tuple[Network, Network]:
         return m.family.fit(m.size, tables[m.family.treatment], n_classes, seed, _LONE_THREAD)
 
-    networks = each(one, members)
+    networks, predictors = zip(*each(one, members))
     report("members", len(members))
-    return [learnt[m.family.treatment][0] for m in members], networks
+    return [learnt[m.family.treatment][0] for m in members], list(networks), list(predictors)
 
 
 def _name(family: Family) -> str:

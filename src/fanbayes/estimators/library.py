@@ -41,8 +41,11 @@ class Family:
     sizes: Sequence[int]
     n_init: int
 
-    def fit(self, size: int, table: EncodedTable, n_classes: int, seed: int, crew: Workers) -> Network:
-        """Network of one size; not to the last digit, as the average does not depend on it."""
+    def fit(self, size: int, table: EncodedTable, n_classes: int, seed: int, crew: Workers) -> tuple[Network, Network]:
+        """Network of one size, and what predicts: the same, or sharpened.
+
+        Not to the last digit, as the average does not depend on it.
+        """
         prior = Prior(1.0, self.variance, 1e-6)
         problem = Problem(table, prior, False, crew)
         search = Search(
@@ -51,7 +54,7 @@ class Family:
         found = fit_size(problem, search, size, labelled_naive_bayes(table, n_classes, prior, crew), None)
         if found is None:
             raise FloatingPointError("every start degenerated; look for columns of extreme values")
-        return sharpen(table, found.network, crew) if self.sharpened else found.network
+        return found.network, sharpen(table, found.network, crew) if self.sharpened else found.network
 
 
 def library(effort: Effort, has_numbers: bool) -> list[Family]:

@@ -269,8 +269,12 @@ def _describe_average(clf: FANClassifierCV) -> tuple[dict[str, Any], Arrays]:
     header = {
         "views": [{"schema": v.schema.to_json(), "mixed": v.mixing is not None} for v in views],
         "members": [
-            {"view": [v is view for v in views].index(True), "structure": _describe_structure(network.structure)}
-            for view, network in zip(clf.views_, clf.networks_)
+            {
+                "view": [v is view for v in views].index(True),
+                "structure": _describe_structure(network.structure),
+                "sharpened": predictor is not network,
+            }
+            for view, network, predictor in zip(clf.views_, clf.networks_, clf.predictors_)
         ],
         "fit": {"log_score": clf.log_score_},
         "tables": {"members": from_user_table(clf.members_)},
@@ -279,9 +283,15 @@ def _describe_average(clf: FANClassifierCV) -> tuple[dict[str, Any], Arrays]:
     for k, view in enumerate(views):
         if view.mixing is not None:
             arrays[f"view.{k}.mixing"] = view.mixing
-    for k, (view, network) in enumerate(zip(clf.views_, clf.networks_)):
-        arrays |= {f"member.{k}.{name}": array for name, array in _arrays_of(network, view.schema).items()}
+    for k, (view, network, predictor) in enumerate(zip(clf.views_, clf.networks_, clf.predictors_)):
+        arrays |= _with_prefix(f"member.{k}.", _arrays_of(network, view.schema))
+        if predictor is not network:
+            arrays |= _with_prefix(f"sharpened.{k}.", _arrays_of(predictor, view.schema))
     return header, arrays
+
+
+def _with_prefix(prefix: str, arrays: Arrays) -> Arrays:
+    return {prefix + name: array for name, array in arrays.items()}
 
 
 def _describe_structure(structure: Structure) -> dict[str, Any]:
@@ -412,17 +422,22 @@ def _restore_average(clf: FANClassifierCV, header: dict[str, Any], arrays: Array
         "offsets",
         *(f"view.{k}.mixing" for k, v in enumerate(views) if v.mixing is not None),
     }
-    clf.views_, clf.networks_ = [], []
+    clf.views_, clf.networks_, clf.predictors_ = [], [], []
     for k, values in enumerate(members):
         number = _entry(values, "view", int)
         _require(0 <= number < len(views), flaw)
+        schema = views[number].schema
         structure = _structure("FANClassifier", _entry(values, "structure", dict), n_classes)
-        own = {f"member.{k}.{name}": name for name in _names_of_arrays(structure)}
-        _require(own.keys() <= arrays.keys(), "it does not have the arrays that it should")
-        wanted |= own.keys()
-        of_member = {name: arrays[full] for full, name in own.items()}
+        networks = []
+        for kind in ("member", "sharpened") if _entry(values, "sharpened", bool) else ("member",):
+            own = {f"{kind}.{k}.{name}": name for name in _names_of_arrays(structure)}
+            _require(own.keys() <= arrays.keys(), "it does not have the arrays that it should")
+            wanted |= own.keys()
+            of_member = {name: arrays[full] for full, name in own.items()}
+            networks.append(_network(of_member, structure, schema, normalised=kind == "member"))
         clf.views_.append(views[number])
-        clf.networks_.append(_network(of_member, structure, views[number].schema, normalised=False))
+        clf.networks_.append(networks[0])
+        clf.predictors_.append(networks[-1])
     _require_names(arrays, wanted)
     m = len(members)
     clf.weights_ = _array(arrays, "weights", (m,))
