@@ -3,7 +3,7 @@
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from fanbayes import FANClassifier, FMClassifier, MDLPDiscretizer, NBClassifier
+from fanbayes import FANClassifier, FANClassifierCV, FMClassifier, MDLPDiscretizer, NBClassifier
 
 ESTIMATORS = [
     NBClassifier(),
@@ -12,6 +12,7 @@ ESTIMATORS = [
     FANClassifier(n_components=2, mixing="per_class", algorithm="cem"),
     FANClassifier(variance="paper", discretize="mdlp"),
     FMClassifier(),
+    FANClassifierCV(effort="fast", cv=2),
     MDLPDiscretizer(),
 ]
 

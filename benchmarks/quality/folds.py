@@ -20,6 +20,10 @@ Half = Literal["development", "report"]
 # Most rows with which a dataset gets so many folds; larger ones are split once.
 N_FOLDS = {1_000: 10, 5_000: 5, 15_000: 3}
 
+# Of datasets with more cells than this only the first folds are tested, to keep the benchmark within hours.
+MOST_CELLS = 100_000
+FIRST_FOLDS = 3
+
 
 def half(dataset: Dataset) -> Half:
     """Half by the parity of a hash of the related group, or of the name: related sets are never divided."""
@@ -35,7 +39,8 @@ def folds(dataset: Dataset) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
             splitter = StratifiedKFold(n_folds, shuffle=True, random_state=0)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # a class with fewer members than folds
-                return list(splitter.split(rows, dataset.y))
+                found = list(splitter.split(rows, dataset.y))
+            return found[:FIRST_FOLDS] if len(rows) * len(dataset.kinds) > MOST_CELLS else found
     if dataset.split is not None:
         return [(rows[dataset.split == "train"], rows[dataset.split == "test"])]
     return [tuple(train_test_split(rows, test_size=1 / 3, stratify=dataset.y, random_state=0))]

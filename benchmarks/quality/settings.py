@@ -12,6 +12,7 @@ COMMAND = "make quality DATA=../shared/data"
 PACKAGES = ("fanbayes", "scikit-learn", "lightgbm", "numpy", "pandas")
 SETTINGS = {
     "folds": "; ".join(f"{n} stratified up to {most:,} rows" for most, n in N_FOLDS.items())
+    + "; of sets of more than 100,000 cells the first three folds"
     + "; above, the donors' train/test split. The same for all methods.",
     "halves": "by the parity of the first byte of the SHA-256 of a dataset's related group, or else of its name; even: "
     "development. Choices were made on the development half; that rare classes have to be calibrated on too was "

@@ -51,6 +51,7 @@ def explain(
     if (label is None) != (against is None):
         raise WrongUse("--class and --against name the two classes to compare: give both or neither.")
     from fanbayes.commands.rows import read_for
+    from fanbayes.estimators.fan_cv import FANClassifierCV
     from fanbayes.use.model_file import load
 
     clf = load(model)
@@ -72,8 +73,10 @@ def explain(
         print_json([_record(found, proba, clf.classes_, k) for k in wanted])
         return
     console = screen()
+    of_average = isinstance(clf, FANClassifierCV)
+    part = "member " if of_average else "component h" if clf.n_components_ > 1 else None
     for k in wanted:
-        _print_row(console, found, proba[k], clf.classes_, k, top, clf.n_components_)
+        _print_row(console, found, proba[k], clf.classes_, k, top, part)
     if not row and n > MOST_ROWS:
         note(f"{rows} has {n} rows, of which the first {MOST_ROWS} are shown; --row picks others, --json gives all.")
 
@@ -141,7 +144,7 @@ def _print_row(
     classes: NDArray[Any],
     k: int,
     top: int,
-    n_components: int,
+    part: str | None,
 ) -> None:
     one, other = found.classes[k]
     ranked = sorted(zip(classes.tolist(), proba.tolist()), key=lambda pair: -pair[1])
@@ -150,8 +153,8 @@ def _print_row(
     for line in chart(found, k, top, block(console)):
         console.print(line)
     console.print()
-    if n_components > 1:
-        console.print(f"Most responsible: component h{found.component[k]}, {_percent(found.responsibility[k])}.")
+    if part is not None:
+        console.print(f"Most responsible: {part}{found.component[k]}, {_percent(found.responsibility[k])}.")
     doubt = -sum(p * math.log(p) for _, p in ranked if p > 0)
     gains = _worth_observing(found, k)
     if gains:

@@ -121,6 +121,9 @@ class FANClassifierCV(TableClassifier):
         The members: their model, size, treatment of continuous columns, whether they have exponents, the mean log
         score of the rows held out, and their weight.
     weights_ : ndarray of shape (n_members,)
+    class_prior_ : ndarray of shape (n_classes,)
+    n_components_ : int
+        Number of components of the largest member.
     schema_ : Schema
         What each column was taken for.
     networks_, predictors_ : lists of Network
@@ -248,6 +251,12 @@ class FANClassifierCV(TableClassifier):
         ]
 
     # ------------------------------------------------------------ looking inside
+
+    @property
+    def n_components_(self) -> int:
+        """Number of components of the largest member."""
+        check_is_fitted(self)
+        return max(network.structure.n_components for network in self.networks_)
 
     @property
     def class_prior_(self) -> Floats:

@@ -1,0 +1,522 @@
+"""FANClassifierCV as a classifier: its folds, its members, hard input, and what it is for."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone
+from sklearn.metrics import log_loss
+from sklearn.model_selection import GridSearchCV, ShuffleSplit, StratifiedKFold
+
+from fanbayes import CostSensitiveClassifier, FANClassifierCV, NBClassifier
+from fanbayes.estimators import fan_cv
+from fanbayes.estimators.library import library
+from fanbayes.learning.expectation import Workers, posterior
+from fanbayes.learning.exponents import learn_exponents
+
+FAST = {"effort": "fast", "cv": 2, "random_state": 0}
+
+
+@pytest.fixture
+def few(monkeypatch):
+    """Two sizes of each family, for tests of what does not depend on it."""
+    every = library
+
+    def smaller(effort, has_numbers):
+        return [fan_cv.replace(f, sizes=(1, 2), n_init=1) for f in every(effort, has_numbers)]
+
+    monkeypatch.setattr(fan_cv, "library", smaller)
+
+
+def symbols(n=60, seed=0, n_classes=2):
+    """Categories only: quick."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % n_classes
+    columns = [np.array(list("abcd"))[(y * (rng.random(n) < 0.6) + rng.integers(0, 2, n)) % 4] for _ in range(3)]
+    return np.column_stack(columns).astype(object), np.array(["no", "yes", "well"], dtype=object)[y]
+
+
+def mixed(n=80, seed=0):
+    """A dict of columns with values missing, and classes."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % 2
+    colour = np.array(["red", "green", "blue"])[(y + rng.integers(0, 2, n)) % 3].astype(object)
+    x, z = y + rng.normal(size=n), rng.normal(size=n) - y
+    colour[::7], x[::5], z[3::9] = None, np.nan, np.nan
+    return {"x": x, "colour": colour, "z": z + 0.7 * np.nan_to_num(x)}, np.array(["no", "yes"], dtype=object)[y]
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    """One model of mixed columns, for everything that only asks it."""
+    columns, y = mixed()
+    return FANClassifierCV(**FAST).fit(pd.DataFrame(columns), y), pd.DataFrame(columns), y
+
+
+def assert_same(a, b, X, **tolerance):
+    np.testing.assert_allclose(a.predict_proba(X), b.predict_proba(X), **(tolerance or {"rtol": 0, "atol": 0}))
+    np.testing.assert_allclose(a.weights_, b.weights_, **(tolerance or {"rtol": 0, "atol": 0}))
+
+
+def assert_sound(clf, X):
+    proba, log_proba = clf.predict_proba(X), clf.predict_log_proba(X)
+    assert proba.shape == (len(X), len(clf.classes_))
+    assert np.isfinite(log_proba).all()
+    np.testing.assert_allclose(proba.sum(axis=1), 1.0, rtol=1e-12)
+    assert (proba >= 0).all()
+    assert (proba <= 1).all()
+    np.testing.assert_allclose(np.exp(log_proba), proba, atol=1e-12)
+    assert set(clf.predict(X)) <= set(clf.classes_)
+
+
+# ---------------------------------------------------------------- probabilities and members
+
+
+def test_probabilities(fitted):
+    clf, X, y = fitted
+    assert_sound(clf, X)
+    assert (clf.predict_log_proba(X) <= 0).all()
+    empty = X.iloc[:1].assign(x=np.nan, colour=None, z=np.nan)
+    assert_sound(clf, empty)
+    assert clf.score(X, y) > 0.6
+    np.testing.assert_array_equal(clf.predict(X), clf.classes_[clf.predict_proba(X).argmax(axis=1)])
+
+
+def test_the_average_of_its_members_by_hand(fitted):
+    """(A1), each member evaluated on its own."""
+    clf, X, _ = fitted
+    wanted = 0.0
+    for m in range(len(clf.weights_)):
+        alone = clone(clf)
+        alone.__dict__.update(clf.__dict__)
+        for name in ("networks_", "views_", "exponents_", "offsets_"):
+            setattr(alone, name, getattr(clf, name)[m : m + 1])
+        alone.weights_ = np.ones(1)
+        wanted = wanted + clf.weights_[m] * alone.predict_proba(X)
+    np.testing.assert_allclose(clf.predict_proba(X), wanted, atol=1e-12)
+
+
+def test_members(fitted):
+    clf, X, _ = fitted
+    assert isinstance(clf.members_, pd.DataFrame)
+    assert clf.weights_.sum() == pytest.approx(1.0, abs=1e-12)
+    assert (clf.weights_ > 0).all()
+    np.testing.assert_array_equal(clf.members_["weight"], clf.weights_)
+    n = len(clf.weights_)
+    assert 1 <= n <= 6
+    assert len(clf.members_) == len(clf.networks_) == len(clf.views_) == n
+    assert clf.exponents_.shape == (n, X.shape[1])
+    assert clf.offsets_.shape == (n, 2)
+    plain = (clf.members_["exponents"] == "none").to_numpy()
+    assert (clf.exponents_[plain] == 1).all()
+    assert (clf.offsets_[plain] == 0).all()
+    common = (clf.members_["exponents"] == "common").to_numpy()
+    assert (np.ptp(clf.exponents_[common], axis=1) == 0).all()
+    for network, view, size, treatment in zip(
+        clf.networks_, clf.views_, clf.members_["n_components"], clf.members_["treatment"]
+    ):
+        assert network.structure.n_components == size
+        assert (view.mixing is not None) == (treatment == "decorrelate")
+    assert clf.members_["log_score"].max() <= 0
+    assert clf.log_score_ > clf.members_["log_score"].min()
+    assert list(clf.feature_names_in_) == list(X.columns)
+
+
+def test_class_prior_is_a_distribution(fitted):
+    clf, _, _ = fitted
+    assert clf.class_prior_.sum() == pytest.approx(1.0, abs=1e-9)
+    np.testing.assert_allclose(clf.class_prior_, 0.5, atol=0.1)  # as many of the one as of the other
+
+
+def test_frames_and_arrays_agree(few):
+    columns, y = mixed(50)
+    frames = {
+        "pandas": pd.DataFrame(columns),
+        "polars": pl.DataFrame(columns, nan_to_null=True),
+        "numpy": np.column_stack([np.asarray(c, dtype=object) for c in columns.values()]),
+    }
+    found = {name: clone(FANClassifierCV(**FAST)).fit(X, y) for name, X in frames.items()}
+    proba = {name: clf.predict_proba(frames[name]) for name, clf in found.items()}
+    np.testing.assert_array_equal(proba["pandas"], proba["polars"])
+    np.testing.assert_array_equal(proba["pandas"], proba["numpy"])
+    assert [type(clf.members_) for clf in found.values()] == [pd.DataFrame, pl.DataFrame, dict]
+
+
+def test_threads_and_repetition_do_not_change_a_bit(fitted):
+    clf, X, y = fitted
+    other = clone(clf).set_params(n_jobs=2).fit(X, y)
+    assert_same(clf, other, X)
+    for a, b in zip(clf.networks_, other.networks_):
+        for p, q in zip(a.parameters, b.parameters):
+            np.testing.assert_array_equal(p, q)
+    np.testing.assert_array_equal(clf.exponents_, other.exponents_)
+    assert clf.log_score_ == other.log_score_
+
+
+def test_it_pickles(fitted):
+    clf, X, _ = fitted
+    again = pickle.loads(pickle.dumps(clf))
+    assert_same(clf, again, X)
+    np.testing.assert_array_equal(again.explain(X[:3]).contributions, clf.explain(X[:3]).contributions)
+    assert again.sample(5, random_state=1)[0].equals(clf.sample(5, random_state=1)[0])
+
+
+def test_unknown_categories(fitted):
+    clf, X, _ = fitted
+    new = X.iloc[:4].assign(colour="mauve")
+    np.testing.assert_array_equal(clf.predict_proba(new), clf.predict_proba(new.assign(colour=None)))
+    strict = clone(clf).set_params(handle_unknown="error")
+    strict.__dict__.update({k: v for k, v in clf.__dict__.items() if k.endswith("_")})
+    with pytest.raises(ValueError, match="'colour' has a category in row 0"):
+        strict.predict(new)
+
+
+# ---------------------------------------------------------------- explanation and samples
+
+
+def test_explanations_add_up(fitted):
+    clf, X, _ = fitted
+    found = clf.explain(X)
+    proba = clf.predict_proba(X)
+    assert found.features == ("x", "colour", "z")
+    np.testing.assert_allclose(found.prior + found.contributions.sum(axis=1), found.log_odds, atol=1e-9)
+    np.testing.assert_allclose(found.log_odds, np.log(proba.max(axis=1) / proba.min(axis=1)), atol=1e-9)
+    np.testing.assert_array_equal(found.classes[:, 0], clf.predict(X))
+    missing = X.isna().to_numpy()
+    assert (found.contributions[missing] == 0).all()
+    assert (np.isnan(found.information) == ~missing).all()
+    assert (found.information[missing] >= 0).all()
+    assert (found.information[missing] <= np.log(2)).all()
+    assert list(found.table()["contribution"][:4]) == [found.prior[0], *found.contributions[0]]
+
+
+def test_explanations_of_chosen_classes(fitted):
+    clf, X, _ = fitted
+    one, other = clf.explain(X, classes=["yes", "no"]), clf.explain(X, classes=["no", "yes"])
+    np.testing.assert_allclose(one.contributions, -other.contributions, atol=1e-9)
+    np.testing.assert_allclose(one.log_odds, np.diff(clf.predict_log_proba(X), axis=1)[:, 0], atol=1e-9)
+    with pytest.raises(ValueError, match="must be two of 'no', 'yes'"):
+        clf.explain(X, classes=["no", "perhaps"])
+
+
+def test_samples(fitted):
+    clf, X, _ = fitted
+    rows, classes = clf.sample(4000, random_state=0)
+    assert isinstance(rows, pd.DataFrame)
+    assert list(rows.columns) == list(X.columns)
+    assert set(rows["colour"]) == {"red", "green", "blue"}
+    assert set(classes) == {"no", "yes"}
+    again = clf.sample(4000, random_state=0)
+    assert rows.equals(again[0])
+    np.testing.assert_array_equal(classes, again[1])
+    assert np.mean(classes == "yes") == pytest.approx(0.5, abs=0.1)
+    for name in ("x", "z"):
+        assert rows[name].mean() == pytest.approx(X[name].mean(), abs=0.3)
+        assert rows[name].std() == pytest.approx(X[name].std(), rel=0.35)
+    assert len(clf.sample(1)[0]) == 1
+
+
+def test_samples_of_sharpened_members_are_like_the_rows(monkeypatch):
+    """Sharpened tables tell classes apart, and of copies of a column they make little; its values are as frequent."""
+    sharpened = [fan_cv.replace(f, sizes=(1,)) for f in library("fast", False) if f.sharpened]
+    monkeypatch.setattr(fan_cv, "library", lambda effort, has_numbers: sharpened)
+    rng = np.random.default_rng(0)
+    y = np.arange(300) % 2
+    X = np.repeat(np.where(rng.random(300) < 0.2 + 0.6 * y, "b", "a")[:, None], 10, axis=1).astype(object)
+    clf = FANClassifierCV(**FAST).fit(X, y)
+    rows, classes = clf.sample(4000, random_state=0)
+    for c in (0, 1):
+        for j in range(10):
+            assert np.mean(rows[classes == c, j] == "b") == pytest.approx(np.mean(X[y == c, j] == "b"), abs=0.05)
+
+
+# ---------------------------------------------------------------- folds
+
+
+def cases_of(y, n_features=2, sample_weight=None):
+    X = np.arange(len(y) * n_features, dtype=float).reshape(-1, n_features) ** 0.5
+    return FANClassifierCV()._cases(X, y, sample_weight)
+
+
+def test_integer_folds_are_stratified():
+    y = np.repeat([0, 1, 2], [20, 11, 3])
+    splits = fan_cv._splits(4, cases_of(y), 0)
+    assert len(splits) == 4
+    np.testing.assert_array_equal(sum(test.astype(int) for _, test in splits), 1)
+    for train, test in splits:
+        assert (train != test).all()
+        counts = np.bincount(y[test], minlength=3)
+        assert (np.abs(counts - np.array([5, 2.75, 0.75])) <= 1).all()
+    assert len(fan_cv._splits(10, cases_of(np.array([0, 1, 1])), 0)) == 3  # no more folds than rows
+    assert fan_cv._splits(5, cases_of(np.array([1])), 0) == []
+
+
+@pytest.mark.parametrize("cv", [3, StratifiedKFold(3, shuffle=True, random_state=1)])
+def test_unlabelled_rows_are_in_every_training_part(cv):
+    y = np.array([0, 1] * 9, dtype=object)
+    y[[2, 7, 11]] = None
+    for train, test in fan_cv._splits(cv, cases_of(y), 0):
+        assert train[[2, 7, 11]].all()
+        assert not test[[2, 7, 11]].any()
+        assert test.sum() == 5
+
+
+@pytest.mark.parametrize(
+    "cv", [StratifiedKFold(3), ShuffleSplit(2, test_size=0.3, train_size=0.4, random_state=0)], ids=["k", "shuffle"]
+)
+def test_a_splitter_and_its_splits_are_the_same(cv, few):
+    X, y = symbols(45)
+    a = FANClassifierCV(**{**FAST, "cv": cv}).fit(X, y)
+    b = FANClassifierCV(**{**FAST, "cv": list(cv.split(X, y))}).fit(X, y)
+    assert a.log_score_ == b.log_score_
+    assert_same(a, b, X)
+    other = FANClassifierCV(**{**FAST, "cv": StratifiedKFold(3, shuffle=True, random_state=5)}).fit(X, y)
+    assert other.log_score_ != a.log_score_
+
+
+def test_explicit_splits_count_the_rows_that_were_given():
+    """Rows of weight 0 are absent, and the others keep their numbers."""
+    y = np.array([0, 1] * 5)
+    weight = np.array([1, 0, 1, 1, 0, 1, 1, 2, 1, 1.0])
+    present = np.flatnonzero(weight)
+    splits = [([0, 1, 2, 3, 4], [5, 6, 7]), (np.arange(10) > 4, np.arange(10) < 3)]  # numbers, and masks
+    found = fan_cv._splits(splits, cases_of(y, sample_weight=weight), 0)
+    assert [present[train].tolist() for train, _ in found] == [[0, 2, 3], [5, 6, 7, 8, 9]]
+    assert [present[test].tolist() for _, test in found] == [[5, 6, 7], [0, 2]]
+
+
+def halves(n, n_folds=2):
+    fold = np.arange(n) // 2 % n_folds
+    return [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in range(n_folds)]
+
+
+def test_weights_are_repetitions(few):
+    columns, y = mixed(60)
+    X = pd.DataFrame(columns)
+    weight = np.where(np.arange(60) % 5 == 0, 2, np.where(np.arange(60) % 7 == 0, 0, 1))
+    rows = np.repeat(np.arange(60), weight)
+    splits = halves(60, 3)
+    moved = [tuple(np.flatnonzero(np.isin(rows, part)) for part in split) for split in splits]
+    a = FANClassifierCV(**{**FAST, "cv": splits}).fit(X, y, sample_weight=weight)
+    b = FANClassifierCV(**{**FAST, "cv": moved}).fit(X.iloc[rows], y[rows])
+    assert_same(a, b, X, atol=1e-4)
+    assert a.log_score_ == pytest.approx(b.log_score_, abs=1e-4)
+    assert (
+        np.abs(a.predict_proba(X) - FANClassifierCV(**{**FAST, "cv": splits}).fit(X, y).predict_proba(X)).max() > 0.01
+    )
+
+
+def test_exponents_are_scored_by_rows_that_they_have_not_seen(monkeypatch, few):
+    """Each part held out is scored with exponents learnt from other parts; those kept are learnt from all."""
+    X, y = symbols(60)
+    seen = []
+    original = fan_cv._with_exponents
+    monkeypatch.setattr(fan_cv, "_with_exponents", lambda c: seen.append((c, original(c))) or seen[-1][1])
+    FANClassifierCV(**{**FAST, "cv": 3}).fit(X, y)
+    for plain, weighted in seen[:2]:
+        for i, found in enumerate(weighted):
+            wanted = []
+            for part in plain.parts:
+                others = [p for p in plain.parts if p is not part]
+                model = part.discriminant(learn_exponents(others, 3, Workers())[i])
+                log_proba = posterior(part.table, model, "log_proba", Workers())
+                wanted.append(log_proba[np.arange(len(log_proba)), part.table.labels])
+            np.testing.assert_allclose(found.log_scores, np.concatenate(wanted), atol=1e-9)
+            final = learn_exponents(plain.parts, 3, Workers())[i]
+            np.testing.assert_allclose(found.exponents.weights, final.weights, atol=1e-9)
+
+
+def test_noise_is_not_taken_for_knowledge():
+    """Labels that nothing tells: the score is no better than that of the classes' frequencies, but for noise."""
+    rng = np.random.default_rng(3)
+    X, y = rng.choice(list("ab"), (200, 6)).astype(object), rng.integers(0, 2, 200)
+    clf = FANClassifierCV(**{**FAST, "cv": 3}).fit(X, y)
+    frequency = np.bincount(y) / 200
+    assert clf.log_score_ < frequency @ np.log(frequency) + 0.01
+    new = rng.choice(list("ab"), (2000, 6)).astype(object)
+    assert log_loss(rng.integers(0, 2, 2000), clf.predict_proba(new)) < np.log(2) + 0.1
+
+
+# ---------------------------------------------------------------- hard input
+
+
+def test_unlabelled_rows(few):
+    X, y = symbols(60)
+    some = y.copy()
+    some[::3] = None
+    clf = FANClassifierCV(**FAST).fit(X, some)
+    assert list(clf.classes_) == ["no", "yes"]
+    assert_sound(clf, X)
+    known = [k for k in range(60) if k % 3]
+    without = FANClassifierCV(**FAST).fit(X[known], y[known])
+    assert np.abs(clf.predict_proba(X) - without.predict_proba(X)).max() > 1e-3  # they were learnt from
+    numbers = np.where(np.arange(60) % 3 == 0, np.nan, np.arange(60) % 2)
+    np.testing.assert_array_equal(FANClassifierCV(**FAST).fit(X, numbers).predict_proba(X), clf.predict_proba(X))
+
+
+@pytest.mark.parametrize("value", [np.nan, 3.0])
+def test_a_column_that_tells_nothing(value, few):
+    columns, y = mixed(40)
+    with_it = pd.DataFrame({"extra": np.full(40, value), **columns})
+    with pytest.warns(UserWarning, match="left out: 'extra'") as caught:
+        clf = FANClassifierCV(**FAST).fit(with_it, y)
+    assert caught[0].filename == __file__
+    wanted = FANClassifierCV(**FAST).fit(pd.DataFrame(columns), y)
+    np.testing.assert_allclose(clf.predict_proba(with_it), wanted.predict_proba(pd.DataFrame(columns)), atol=1e-3)
+    assert clf.explain(with_it[:2]).features == ("x", "colour", "z")
+
+
+@pytest.mark.filterwarnings("ignore:columns with fewer than two distinct values")
+@pytest.mark.parametrize(
+    ("X", "y"),
+    [
+        ([[1.0, 2.0]], [0]),
+        ([[1.0, 2.0], [3.0, 5.0]], [0, 1]),
+        ([[1.0, 2.0], [3.0, 5.0]], [1, 1]),
+        ([[1.0, 2.0], [3.0, 5.0], [2.0, 2.0]], [0, 0, 1]),
+        ([["a", "u"], ["b", "v"], ["a", "v"]], ["p", "p", None]),
+        ([[k / 3, k % 4] for k in range(12)], [0] * 11 + [1]),
+        ([[k / 3, k % 4] for k in range(12)], [5] * 12),
+        ([["a", "b"]] * 8, [0, 1] * 4),
+        ([[1.0, 2.0]] * 8, [0, 1] * 4),
+    ],
+    ids=["row", "two rows", "two of a class", "three rows", "one label", "rare", "one class", "same", "same numbers"],
+)
+def test_few_rows(X, y, few):
+    X = np.array(X, dtype=object if isinstance(X[0][0], str) else float)
+    clf = FANClassifierCV(effort="fast", random_state=0).fit(X, np.array(y, dtype=object if None in y else None))
+    assert_sound(clf, X)
+    assert clf.weights_.sum() == pytest.approx(1.0)
+    assert len(clf.sample(3, random_state=0)[0]) == 3
+
+
+def test_a_far_away_value_is_explained_too(few, monkeypatch):
+    """A hundred deviations from everything; the work is counted, as it could be endless."""
+    from fanbayes.model import average
+
+    evaluate, n_points = average._Path.coefficient, []
+
+    def counted(path, t, row):
+        n_points.append(len(t))
+        assert sum(n_points) < 16 * 1000, "halved without end"
+        return evaluate(path, t, row)
+
+    monkeypatch.setattr(average._Path, "coefficient", counted)
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 2
+    clf = FANClassifierCV(**FAST).fit(y[:, None] + rng.normal(size=(60, 2)), y)
+    far = np.array([[100.0, 0.0]])
+    assert_sound(clf, far)
+    found = clf.explain(far)
+    assert found.prior + found.contributions.sum(axis=1) == pytest.approx(found.log_odds, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error", "message"),
+    [
+        ({"cv": 1}, ValueError, "cv=1 must be at least 2"),
+        ({"cv": True}, TypeError, "cv=True must be an integer"),
+        ({"effort": "x"}, ValueError, "effort='x' is not one of 'fast', 'default', 'best'"),
+        ({"n_jobs": 0}, ValueError, "n_jobs=0"),
+        ({"handle_unknown": "x"}, ValueError, "handle_unknown='x'"),
+        ({"cv": "x"}, ValueError, "cv"),
+        ({"cv": [([0, 1, 2], [3, 4]), ([0, 1], [5])]}, ValueError, "split 1 of cv has no labelled row"),
+        ({"cv": [([5], [0, 1])]}, ValueError, "split 0 of cv has no labelled row"),
+        ({"cv": [([0, 1, 2], [3, 99])]}, ValueError, "cv"),
+        ({"cv": []}, ValueError, "cv"),
+    ],
+)
+def test_what_is_refused(parameters, error, message):
+    y = np.array([0, 1, 0, 1, 0, None], dtype=object)
+    X = np.array(["a", "b", "a", "a", "b", "b"], dtype=object)[:, None]
+    clf = FANClassifierCV(effort="fast").set_params(**parameters)
+    before = dict(clf.__dict__)
+    with pytest.raises(error, match=message):
+        clf.fit(X, y)
+    assert clf.__dict__ == before
+
+
+def test_cv_none_is_scikit_learns_default(few):
+    X, y = symbols(40)
+    found = FANClassifierCV(effort="fast", cv=None, random_state=0).fit(X, y)
+    assert_sound(found, X)
+
+
+def test_a_fit_that_fails_changes_nothing(fitted):
+    clf, X, y = fitted
+    clf = pickle.loads(pickle.dumps(clf))
+    before, wanted = dict(clf.__dict__), clf.predict_proba(X)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        clf.fit(X, y[:-1])
+    with pytest.raises(ValueError, match="split 0 of cv"):
+        clf.set_params(cv=[([0], [])]).fit(X.assign(more=X["x"] + 1.5), y)
+    clf.set_params(cv=2)
+    assert clf.__dict__ == before
+    np.testing.assert_array_equal(clf.predict_proba(X), wanted)
+    assert not hasattr(clone(clf), "networks_")
+
+
+# ---------------------------------------------------------------- what it is for
+
+
+def test_copies_of_features_do_not_make_it_too_sure():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 900)
+    X = np.tile((rng.random((900, 3)) < 0.25 + 0.5 * y[:, None]).astype(str).astype(object), 4)
+    train, test = slice(0, 200), slice(200, None)
+    found = FANClassifierCV(**FAST).fit(X[train], y[train]).predict_proba(X[test])
+    naive = NBClassifier().fit(X[train], y[train]).predict_proba(X[test])
+    once = NBClassifier().fit(X[train, :3], y[train]).predict_proba(X[test, :3])
+    assert log_loss(y[test], found) < log_loss(y[test], naive) - 0.1
+    assert log_loss(y[test], found) < log_loss(y[test], once) + 0.02
+
+
+def test_within_scikit_learn(few):
+    X, y = symbols(60)
+    search = GridSearchCV(FANClassifierCV(**FAST), {"cv": [2, 3]}, cv=2, error_score="raise").fit(X, y)
+    assert search.best_params_["cv"] in (2, 3)
+    assert_sound(search.best_estimator_, X)
+    clf = clone(search.best_estimator_)
+    assert clf.get_params() == search.best_estimator_.get_params()
+    cost = np.array([[0.0, 1.0], [8.0, 0.0]])
+    careful = CostSensitiveClassifier(FANClassifierCV(**FAST), costs=cost).fit(X, y)
+    plain = FANClassifierCV(**FAST).fit(X, y)
+    counts = [[(decided == c).sum() for c in ("no", "yes")] for decided in (plain.predict(X), careful.predict(X))]
+    assert counts[0] != counts[1]
+    np.testing.assert_array_equal(careful.predict_proba(X), plain.predict_proba(X))
+
+
+def test_progress_is_shown_if_wanted(few, capsys):
+    X, y = symbols(30)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        a = FANClassifierCV(**FAST).fit(X, y)
+        assert capsys.readouterr() == ("", "")
+        assert_same(a, FANClassifierCV(**FAST, verbose=True).fit(X, y), X)
+    assert "".join(capsys.readouterr()).strip()
+
+
+# ---------------------------------------------------------------- the candidates
+
+
+@pytest.mark.parametrize("has_numbers", [True, False])
+def test_candidates(has_numbers):
+    """Every family begins with one component and grows; more effort tries more; without numbers they are not treated."""
+    names = ("fast", "default", "best")
+    families = {effort: library(effort, has_numbers) for effort in names}
+    for found in families.values():
+        assert len(set(map(repr, found))) == len(found)
+        for f in found:
+            assert f.sizes[0] == 1
+            assert (np.diff(f.sizes) > 0).all()
+            assert has_numbers or f.treatment == "none"
+        assert not found[0].sharpened  # what is left if nothing can be held out
+        assert any(f.sharpened for f in found)
+        assert {f.treatment for f in found} == ({"none", "mdlp", "decorrelate"} if has_numbers else {"none"})
+    work = [sum(len(f.sizes) * f.n_init for f in families[effort]) for effort in names]
+    assert work[0] < work[1] < work[2]
+    kinds = [{(f.treatment, f.variance, f.mixing, f.sharpened) for f in families[effort]} for effort in names]
+    assert kinds[0] <= kinds[1] <= kinds[2]
