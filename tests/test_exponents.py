@@ -25,7 +25,7 @@ def exact(monkeypatch):
 
 
 def make_parts(kind, seeds=(0, 1), n=40):
-    """Rows with labels drawn at random: exponents have something to put right. The columns of the second are swapped."""
+    """Rows with labels drawn at random: exponents have much to put right. The second has columns swapped."""
     orders = np.arange(N_FEATURES), np.array([1, 0, 3, 2])
     worlds = [make_world(s, kind, 2, levels=(2, 4), n_numbers=2, n=n, unlabelled=0.0) for s in seeds]
     parts = [Part(w.table, w.network, order) for w, order in zip(worlds, orders)]
@@ -194,7 +194,7 @@ def test_offsets_correct_the_class_odds():
     X, y = binary()
     part = naive_part(X, y)
     (log_class,), *rest = part.network.log_factors, *part.network.parameters[1:]
-    wrong = part.network.with_parameters([log_class + [2.0, -2.0], *rest])
+    wrong = part.network.with_parameters([log_class + np.array([2.0, -2.0]), *rest])
     _, each = learn_exponents([Part(part.table, wrong, part.feature_of)], 3, Workers())
     assert each.offset[1] - each.offset[0] == pytest.approx(4.0, abs=0.3)
     fixed = Part(part.table, wrong, part.feature_of).discriminant(each)

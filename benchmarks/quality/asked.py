@@ -8,7 +8,7 @@ from functools import partial
 from typing import Literal
 
 import numpy as np
-from analysis import LEVEL, Results, compare, mean_ranks, time_ratio
+from analysis import LEVEL, Results, against_each, compare, mean_ranks, standings, time_ratio
 
 from fanbayes.study.plan import Card
 
@@ -102,6 +102,39 @@ def rank(method: str, view: View) -> Answer | None:
     return Answer(place, f"{place} of {len(ranks)} (mean rank {ranks[method]:.2f})")
 
 
+def weakest_evidence(method: str, view: View) -> Answer | None:
+    """Largest p-value of the signed-rank tests of log loss against the others, after Holm's correction.
+
+    1 where another is better on average.
+    """
+    others = [other for other in view.methods if other != method]
+    found = against_each(view.results, method, others, view.datasets, "log_loss")
+    if len(found) < len(others) or not found:
+        return None
+    p = [(1.0 if c.differences.mean() < 0 else p_value, c.second) for c, p_value in found]
+    worst, against = max(p)
+    return Answer(worst, f"{worst:.2g}, against {against}")
+
+
+def accuracy_behind(method: str, view: View) -> Answer | None:
+    """Mean accuracy of the method less that of the best other one, in points."""
+    means = {s.method: 100 * s.mean["accuracy"] for s in standings(view.results, view.methods, view.datasets)}
+    if method not in means or len(means) < 2:
+        return None
+    own = means.pop(method)
+    best = max(means, key=means.__getitem__)
+    return Answer(own - means[best], f"{own - means[best]:+.2f} ({own:.2f}; {best} {means[best]:.2f})")
+
+
+def most_excess(first: str, second: str, view: View) -> Answer | None:
+    """Largest excess of the first's log loss over the second's."""
+    found = compare(view.results, first, second, view.datasets, "log_loss")
+    if found is None:
+        return None
+    k = int(np.argmin(found.differences))
+    return Answer(-float(found.differences[k]), f"{-found.differences[k]:+.3f}, on {found.datasets[k]}")
+
+
 def slower(first: str, second: str, part: str, view: View) -> Answer | None:
     ratio = time_ratio(view.results, first, second, view.datasets, part)
     return None if np.isnan(ratio) else Answer(ratio, f"{ratio:.3g} x")
@@ -119,9 +152,27 @@ def questions(ours: str) -> list[Question]:
     """All of them, `ours` being the method the benchmark is about."""
     won = partial(share_won, ours, "nb")
     return [
-        Question(f"{ours}: place in log loss", partial(rank, ours)),
-        Question(f"{ours} against nb: sets with lower log loss", partial(won, "log_loss")),
-        Question(f"{ours} against nb: sets with higher log loss at {LEVEL:.0%}", partial(lost_at_level, ours, "nb")),
+        Question(f"{ours}: place by mean rank in log loss", partial(rank, ours), 1, "less"),
+        Question(
+            f"{ours}: signed-rank tests of log loss against each, largest p after Holm",
+            partial(weakest_evidence, ours),
+            0.05,
+            "less",
+        ),
+        Question(f"{ours}: mean accuracy beside the best other, points", partial(accuracy_behind, ours), -0.5),
+        Question(f"{ours} against nb: sets with lower log loss", partial(won, "log_loss"), 90, unit=" %"),
+        Question(
+            f"{ours} against nb: sets with higher log loss at {LEVEL:.0%}",
+            partial(lost_at_level, ours, "nb"),
+            0,
+            "less",
+        ),
+        Question(
+            f"{ours} against nb, sets of more than {LARGE:,} rows: largest excess of log loss",
+            partial(large, partial(most_excess, ours, "nb")),
+            0.01,
+            "less",
+        ),
         Question(
             f"{ours} against nb, sets of more than {LARGE:,} rows: log loss saved, median",
             partial(large, partial(less_log_loss, ours, "nb")),
@@ -131,13 +182,17 @@ def questions(ours: str) -> list[Question]:
             Question(
                 f"fan against nb, continuous sets: sets with better {name}",
                 partial(continuous, partial(share_won, "fan", "nb", measure)),
+                50,
+                unit=" %",
             )
             for measure, name in (("accuracy", "accuracy"), ("log_loss", "log loss"), ("auc", "ROC area"))
         ),
         *(
-            Question(f"fan against fm: sets with better {name}", partial(share_won, "fan", "fm", measure))
-            for measure, name in (("accuracy", "accuracy"), ("log_loss", "log loss"), ("auc", "ROC area"))
+            Question(
+                f"fan against fm: sets with better {name}", partial(share_won, "fan", "fm", measure), asked, unit=" %"
+            )
+            for measure, name, asked in (("accuracy", "accuracy", None), ("log_loss", "log loss", 50))
         ),
-        Question(f"fit: {ours} / fan, median", partial(slower, ours, "fan", "fit_s"), better="less", unit=" x"),
-        Question(f"predict: {ours} / fan, median", partial(slower, ours, "fan", "predict_s"), better="less", unit=" x"),
+        Question(f"fit: {ours} / fan, median", partial(slower, ours, "fan", "fit_s"), 30, "less", " x"),
+        Question(f"predict: {ours} / fan, median", partial(slower, ours, "fan", "predict_s"), 10, "less", " x"),
     ]
