@@ -92,7 +92,7 @@ def test_the_average_of_its_members_by_hand(fitted):
     for m in range(len(clf.weights_)):
         alone = clone(clf)
         alone.__dict__.update(clf.__dict__)
-        for name in ("networks_", "views_", "exponents_", "offsets_"):
+        for name in ("networks_", "predictors_", "views_", "exponents_", "offsets_"):
             setattr(alone, name, getattr(clf, name)[m : m + 1])
         alone.weights_ = np.ones(1)
         wanted = wanted + clf.weights_[m] * alone.predict_proba(X)
@@ -107,7 +107,10 @@ def test_members(fitted):
     np.testing.assert_array_equal(clf.members_["weight"], clf.weights_)
     n = len(clf.weights_)
     assert 1 <= n <= 6
-    assert len(clf.members_) == len(clf.networks_) == len(clf.views_) == n
+    assert len(clf.members_) == len(clf.networks_) == len(clf.predictors_) == len(clf.views_) == n
+    for network, predictor, sharpened in zip(clf.networks_, clf.predictors_, clf.members_["sharpened"]):
+        assert (network is not predictor) == sharpened
+    assert clf.n_components_ == clf.members_["n_components"].max()
     assert clf.exponents_.shape == (n, X.shape[1])
     assert clf.offsets_.shape == (n, 2)
     plain = (clf.members_["exponents"] == "none").to_numpy()
@@ -250,8 +253,9 @@ def test_integer_folds_are_stratified():
         assert (train != test).all()
         counts = np.bincount(y[test], minlength=3)
         assert (np.abs(counts - np.array([5, 2.75, 0.75])) <= 1).all()
-    assert len(fan_cv._splits(10, cases_of(np.array([0, 1, 1])), 0)) == 3  # no more folds than rows
-    assert fan_cv._splits(5, cases_of(np.array([1])), 0) == []
+    assert len(fan_cv._splits(5, cases_of(np.arange(10) % 2), 0)) == 5
+    for nothing_to_judge_by in ([1], [0, 1] * 4 + [0], [3] * 30):
+        assert fan_cv._splits(5, cases_of(np.array(nothing_to_judge_by)), 0) == []
 
 
 @pytest.mark.parametrize("cv", [3, StratifiedKFold(3, shuffle=True, random_state=1)])
@@ -307,6 +311,25 @@ def test_weights_are_repetitions(few):
     assert (
         np.abs(a.predict_proba(X) - FANClassifierCV(**{**FAST, "cv": splits}).fit(X, y).predict_proba(X)).max() > 0.01
     )
+
+
+@pytest.mark.parametrize("treatment", ["mdlp", "decorrelate"])
+def test_views_do_not_know_the_labels_held_out(treatment):
+    rng = np.random.default_rng(0)
+    y = np.arange(120) % 2
+    X = y[:, None] * [1.0, 2.0] + rng.normal(size=(120, 2)) @ [[1.0, 0.8], [0.0, 0.6]]
+    train = np.arange(120) < 80
+    other = np.where(train, y, 1 - y)
+    views = [
+        fan_cv._fold(FANClassifierCV()._cases(X, labels, None), treatment, (train, ~train)).view
+        for labels in (y, other)
+    ]
+    assert repr(views[0]) == repr(views[1])
+    whole = FANClassifierCV()._cases(X, other, None).view(treatment)[0]
+    assert repr(whole) != repr(views[0])
+    fold = fan_cv._fold(FANClassifierCV()._cases(X, y, None), treatment, (train, ~train))
+    assert (fold.training.labels == y[train]).all()
+    assert (fold.held_out.labels == y[~train]).all()
 
 
 def test_exponents_are_scored_by_rows_that_they_have_not_seen(monkeypatch, few):
@@ -391,6 +414,15 @@ def test_few_rows(X, y, few):
     assert_sound(clf, X)
     assert clf.weights_.sum() == pytest.approx(1.0)
     assert len(clf.sample(3, random_state=0)[0]) == 3
+
+
+def test_too_few_rows_to_judge_by_leave_naive_bayes(few):
+    X, y = symbols(9)
+    clf = FANClassifierCV(effort="fast", random_state=0).fit(X, y)
+    assert clf.members_["n_components"] == [1]
+    assert clf.weights_.tolist() == [1.0]
+    assert np.isnan(clf.log_score_)
+    np.testing.assert_allclose(clf.predict_proba(X), NBClassifier().fit(X, y).predict_proba(X), rtol=1e-9)
 
 
 def test_a_far_away_value_is_explained_too(few, monkeypatch):

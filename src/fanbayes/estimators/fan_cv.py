@@ -103,7 +103,8 @@ class FANClassifierCV(TableClassifier):
     effort : {"fast", "default", "best"}, default="default"
         How many candidates and starts are tried, and how many members may remain.
     cv : int, splitter or iterable of (train, test) indices, default=5
-        How rows are held out. An integer is a number of stratified folds.
+        How rows are held out. An integer is a number of stratified folds; with fewer than two labelled rows a fold
+        there is nothing to judge by, and the only member is naive Bayes.
     categorical_features : "from_dtype", "all", None, or array-like of names, indices or bool
         Which columns are discrete. By default those of strings, booleans and categories.
     handle_unknown : {"missing", "error"}, default="missing"
@@ -335,16 +336,18 @@ def _threads(n: int) -> Iterator[Each]:
 
 
 def _splits(cv: Any, cases: Cases, seed: int) -> list[Split]:
-    """Rows to learn from and labelled rows to hold out, as masks; none if there are too few labels.
+    """Rows to learn from and labelled rows to hold out, as masks; none if there is nothing to tell apart.
 
     Unlabelled rows are learnt from in every fold.
     """
     labelled = np.flatnonzero(cases.labels >= 0)
-    if len(labelled) < 2:
+    if len(labelled) < 2 or len(cases.classes) < 2:
         return []
     n = len(cases.labels)
     if isinstance(cv, (int, np.integer)):
-        k = min(int(cv), len(labelled))
+        k = int(cv)
+        if len(labelled) < 2 * k:  # too few to judge anything by
+            return []
         shuffled = np.random.default_rng(seed).permutation(labelled)
         by_class = shuffled[np.argsort(cases.labels[shuffled], kind="stable")]
         tests = [by_class[f::k] for f in range(k)]
@@ -392,7 +395,7 @@ def _grow(
         yield found
         since = 0 if found.log_score > best else since + 1
         best = max(best, found.log_score)
-        if since == PATIENCE:
+        if since == PATIENCE or not folds:
             return
 
 
