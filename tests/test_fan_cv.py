@@ -236,6 +236,18 @@ def test_samples_of_sharpened_members_are_like_the_rows(monkeypatch):
             assert np.mean(rows[classes == c, j] == "b") == pytest.approx(np.mean(X[y == c, j] == "b"), abs=0.05)
 
 
+def test_samples_of_decorrelated_columns_are_correlated_again(monkeypatch):
+    decorrelated = [fan_cv.replace(f, sizes=(1,)) for f in library("fast", True) if f.treatment == "decorrelate"]
+    monkeypatch.setattr(fan_cv, "library", lambda effort, has_numbers: decorrelated[:1])
+    rng = np.random.default_rng(0)
+    y = np.arange(400) % 2
+    X = y[:, None] + rng.normal(size=(400, 2)) @ [[1.0, 4.5], [0.0, 2.0]] + [10.0, -3.0]
+    rows, classes = FANClassifierCV(**FAST).fit(X, y).sample(4000, random_state=0)
+    for c in (0, 1):
+        np.testing.assert_allclose(rows[classes == c].mean(axis=0), X[y == c].mean(axis=0), atol=0.3)
+        np.testing.assert_allclose(np.cov(rows[classes == c].T), np.cov(X[y == c].T), rtol=0.2)
+
+
 # ---------------------------------------------------------------- folds
 
 

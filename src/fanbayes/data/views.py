@@ -98,14 +98,16 @@ def whitening(numbers: Floats, labels: NDArray[np.int32], weights: Floats | None
     weights : (n_rows,) or None
     """
     rows = labels >= 0
-    z, y = np.nan_to_num(numbers[rows]), labels[rows]
+    missing, y = np.isnan(numbers[rows]), labels[rows]
+    z = np.where(missing, 0.0, numbers[rows])
     w = np.ones(len(y)) if weights is None else weights[rows]
     n, k = float(w.sum()), z.shape[1]
-    cases = np.bincount(y, weights=w, minlength=n_classes)
-    sums = np.stack([np.bincount(y, weights=w * column, minlength=n_classes) for column in z.T], axis=1)
-    mean = sums / np.maximum(cases, 1e-300)[:, None]
-    within = z - mean[y]
-    within[np.isnan(numbers[rows])] = 0.0
+    within = z.copy()
+    for j in range(k):
+        cases = np.bincount(y, weights=w * ~missing[:, j], minlength=n_classes)
+        mean = np.bincount(y, weights=w * z[:, j], minlength=n_classes) / np.maximum(cases, 1e-300)
+        within[:, j] -= mean[y]
+    within[missing] = 0.0
     scatter = np.einsum("ni,nj,n->ij", within, within, w, optimize=False) / n
     deviation = np.sqrt(np.diag(scatter) + 1e-9)
     correlation = scatter / deviation / deviation[:, None] * n / (n + k)

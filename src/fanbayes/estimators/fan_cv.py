@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -11,7 +11,6 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
-from sklearn.model_selection import check_cv
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
@@ -177,6 +176,10 @@ class FANClassifierCV(TableClassifier):
         require_choice("effort", self.effort, ("fast", "default", "best"))
         if isinstance(self.cv, (int, np.integer)):
             require_integer("cv", self.cv, 2)
+        elif isinstance(self.cv, str) or not (
+            self.cv is None or hasattr(self.cv, "split") or hasattr(self.cv, "__iter__")
+        ):
+            raise ValueError(f"cv={self.cv!r} is neither a number, nor a splitter, nor a list of splits")
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         cases = self._cases(X, y, sample_weight)
@@ -226,11 +229,13 @@ class FANClassifierCV(TableClassifier):
         -------
         ndarray of shape (n_samples, n_classes), in the order of `classes_`
         """
+        check_is_fitted(self)
         total = np.asarray(sum(weight * p for weight, p in zip(self.weights_, self._posteriors(X, "proba"))))
         return np.asarray(total / total.sum(axis=1, keepdims=True))
 
     def predict_log_proba(self, X: Any) -> Floats:
         """Log p(c | x), as `predict_proba`, without underflow."""
+        check_is_fitted(self)
         log_proba = np.stack(list(self._posteriors(X, "log_proba")))
         return np.asarray(logsumexp(log_proba + np.log(self.weights_)[:, None, None], axis=0))
 
@@ -242,7 +247,6 @@ class FANClassifierCV(TableClassifier):
 
     def _see(self, X: Any) -> list[Member]:
         """Members, each with the rows as it sees them."""
-        check_is_fitted(self)
         views = list({id(view): view for view in self.views_}.values())
         tables = {id(view): table for view, table in zip(views, self._encode(X, *views))}
         members = zip(self.views_, self.predictors_, self.exponents_, self.offsets_, self.weights_.tolist())
@@ -283,6 +287,7 @@ class FANClassifierCV(TableClassifier):
         Explanation
             Arrays, and tables by `table()`, `summary()` and `worth_observing()`.
         """
+        check_is_fitted(self)
         members = self._see(X)
         [table] = self._encode(X, View(self.schema_, None))
         chosen = chosen_pairs(self.predict_log_proba(X), self.classes_, classes)
@@ -338,34 +343,55 @@ def _threads(n: int) -> Iterator[Each]:
 def _splits(cv: Any, cases: Cases, seed: int) -> list[Split]:
     """Rows to learn from and labelled rows to hold out, as masks; none if there is nothing to tell apart.
 
-    Unlabelled rows are learnt from in every fold.
+    Unlabelled rows are learnt from in every fold, unless the splits are given row by row.
     """
-    labelled = np.flatnonzero(cases.labels >= 0)
+    is_labelled = cases.labels >= 0
+    labelled, n = np.flatnonzero(is_labelled), len(cases.labels)
     if len(labelled) < 2 or len(cases.classes) < 2:
         return []
-    n = len(cases.labels)
-    if isinstance(cv, (int, np.integer)):
-        k = int(cv)
+    if cv is None or isinstance(cv, (int, np.integer)):
+        k = 5 if cv is None else int(cv)
         if len(labelled) < 2 * k:  # too few to judge anything by
             return []
         shuffled = np.random.default_rng(seed).permutation(labelled)
         by_class = shuffled[np.argsort(cases.labels[shuffled], kind="stable")]
-        tests = [by_class[f::k] for f in range(k)]
-        return [(~_mask(n, test), _mask(n, test)) for test in tests]
-    splitter = check_cv(cv, cases.labels[labelled], classifier=True)
+        return [(~_mask(n, test), _mask(n, test)) for test in (by_class[f::k] for f in range(k))]
     if hasattr(cv, "split"):  # it sees the labelled rows
         y = cases.classes[cases.labels[labelled]]
-        tests = [labelled[test] for _, test in splitter.split(np.zeros((len(y), 1)), y)]
-        return [(~_mask(n, test), _mask(n, test)) for test in tests]
-    place = np.cumsum(cases.present) - 1  # of each row given, among those that count
-    splits = []
-    for train, test in splitter.split():
-        here = [_mask(n, place[i][cases.present[i]]) for i in (np.asarray(train), np.asarray(test))]
-        splits.append((here[0], here[1] & (cases.labels >= 0)))
+        pairs = cv.split(np.zeros((len(y), 1)), y)
+        splits = [(_mask(n, labelled[train]) | ~is_labelled, _mask(n, labelled[test])) for train, test in pairs]
+    else:
+        place = np.cumsum(cases.present) - 1  # of each row given, among those that count
+        splits = []
+        for pair in cv:
+            train, test = (_mask(n, place[i][cases.present[i]]) for i in _indices(pair, len(cases.present)))
+            splits.append((train, test & is_labelled))
+    if not splits:
+        raise ValueError(
+            "cv has no splits; give a number of folds, a splitter, or pairs of rows to learn from and test"
+        )
     for number, (train, test) in enumerate(splits):
-        if not (train & (cases.labels >= 0)).any() or not test.any():
+        if not (train & is_labelled).any() or not test.any():
             raise ValueError(f"split {number} of cv has no labelled row to learn from, or none to hold out")
     return splits
+
+
+def _splits_rows(cv: Any) -> bool:
+    return hasattr(cv, "split") or isinstance(cv, Iterable)
+
+
+def _indices(pair: Any, n_rows: int) -> list[NDArray[np.intp]]:
+    """Rows to learn from and rows to hold out, of an explicit split."""
+    found = [np.asarray(rows) for rows in pair]
+    found = [rows.astype(np.intp) if rows.size == 0 else rows for rows in found]
+    if len(found) != 2 or any(rows.ndim != 1 or rows.dtype.kind not in "iub" for rows in found):
+        raise ValueError(
+            "cv must be a number, a splitter, or pairs of integer arrays: rows to learn from, rows to hold out"
+        )
+    found = [np.flatnonzero(rows) if rows.dtype.kind == "b" else rows for rows in found]
+    if any(rows.size and not -n_rows <= rows.min() <= rows.max() < n_rows for rows in found):
+        raise ValueError(f"a split of cv names a row that is not there; there are {n_rows}")
+    return found
 
 
 def _mask(n: int, index: NDArray[Any]) -> Mask:

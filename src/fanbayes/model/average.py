@@ -37,6 +37,7 @@ Ints = NDArray[np.integer[Any]]
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _NODES, _WEIGHTS = (_NODES + 1) / 2, _WEIGHTS / 2
 _HALVINGS = 40
+_ROUNDING = 1e-13
 _NUMBERS_AT_ONCE = 1 << 20
 
 
@@ -86,12 +87,13 @@ def _attribute_block(
         by_column = _log_probabilities(m, rows) * m.model.exponents[:, None]
         terms[:, m.feature_of[:, None], mine] = by_column
     path = _Path(classes, owner, np.array([m.weight for m in members]), pairs, log_weight, terms.sum(axis=1))
-    coefficient = path.integrate()
+    size = np.maximum(1.0, np.abs(terms).sum(axis=1).max(axis=1))
+    coefficient = path.integrate(size)
     contributions = np.einsum("nis,ns->ni", terms, coefficient)
     start, (end, share) = path.log_odds(np.zeros(len(pairs)))[0], path.log_odds(np.ones(len(pairs)))
     best = np.argmax(share, axis=1)
     found = Attribution(end, start, contributions, best, share[np.arange(len(best)), best])
-    check_sum(found, np.abs(terms).sum(axis=(1, 2)) / len(members), first_row)
+    check_sum(found, size, first_row)
     return found
 
 
@@ -152,8 +154,12 @@ class _Path:
             total += sign * share[k][:, self.owner] * within
         return np.asarray(total)
 
-    def integrate(self) -> Floats:
-        """Integral of `coefficient` over t from 0 to 1, (n_rows, n_states)."""
+    def integrate(self, size: Floats) -> Floats:
+        """Integral of `coefficient` over t from 0 to 1, (n_rows, n_states).
+
+        A step may miss the change of the log-odds by its share of `TOLERANCE`, and by what rounding does to terms of
+        the given size (n_rows,).
+        """
         total = np.zeros_like(self.slope)
         row, begin = np.arange(len(self.pairs)), np.zeros(len(self.pairs))
         for halving in range(_HALVINGS + 1):
@@ -162,9 +168,8 @@ class _Path:
             at = self.coefficient(t.ravel(), np.repeat(row, len(_NODES))).reshape(len(row), len(_NODES), -1)
             part = length * np.einsum("k,nks->ns", _WEIGHTS, at)
             change = self.log_odds(begin + length, row)[0] - self.log_odds(begin, row)[0]
-            terms = np.abs(part * self.slope[row]).sum(axis=1)
             error = np.abs((part * self.slope[row]).sum(axis=1) - change)
-            due = (error <= 0.1 * TOLERANCE * np.maximum(length, terms)) | (halving == _HALVINGS)
+            due = (error <= (0.1 * TOLERANCE * length + _ROUNDING) * size[row]) | (halving == _HALVINGS)
             np.add.at(total, row[due], part[due])
             row, begin = np.repeat(row[~due], 2), np.repeat(begin[~due], 2)
             begin[1::2] += length / 2
