@@ -1,0 +1,101 @@
+"""Files of averages: what `tests/test_model_file.py` checks of single models, for `FANClassifierCV`."""
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import KFold
+from test_model_file import check_bytes, check_content, make_rows, refusal, sealed
+
+from fanbayes import FANClassifierCV, load, save
+from fanbayes.use import model_file
+
+FAST = settings(max_examples=150, deadline=None)
+
+
+@pytest.fixture(scope="module")
+def average():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return FANClassifierCV(effort="fast", cv=KFold(2), random_state=0).fit(*make_rows(60))
+
+
+@pytest.fixture(scope="module")
+def sample(average, tmp_path_factory):
+    path = tmp_path_factory.mktemp("models") / "average.fan"
+    save(average, path)
+    header, arrays = model_file._read(path)
+    return path, path.read_bytes(), header, arrays
+
+
+def test_everything_comes_back(average, sample):
+    X, _ = make_rows(60)
+    again = load(sample[0])
+    np.testing.assert_array_equal(again.predict_proba(X), average.predict_proba(X))
+    np.testing.assert_array_equal(again.predict_log_proba(X), average.predict_log_proba(X))
+    np.testing.assert_array_equal(again.explain(X).contributions, average.explain(X).contributions)
+    np.testing.assert_array_equal(again.class_prior_, average.class_prior_)
+    assert again.members_.equals(average.members_)
+    assert again.log_score_ == average.log_score_
+    assert again.cv == 5  # a splitter is not kept
+    drawn, wanted = (clf.sample(20, random_state=1) for clf in (again, average))
+    assert drawn[0].equals(wanted[0])
+    assert any(m is not n for m, n in zip(average.networks_, average.predictors_))  # else half of it is not tested
+    assert any(view.mixing is not None for view in average.views_)
+
+
+def test_not_fitted(tmp_path):
+    with pytest.raises(NotFittedError):
+        save(FANClassifierCV(), tmp_path / "none.fan")
+
+
+def change_weight(header, arrays):
+    arrays["weights"] = arrays["weights"] * 2
+
+
+def change_view(header, arrays):
+    header["members"][0]["view"] = 99
+
+
+def change_exponent(header, arrays):
+    arrays["exponents"] = -arrays["exponents"]
+
+
+def lose_member(header, arrays):
+    header["members"].pop()
+
+
+def lose_array(header, arrays):
+    del arrays["member.0.mean"]
+
+
+def rename_column(header, arrays):
+    header["views"][0]["schema"]["columns"][0]["name"] = "other"
+
+
+@pytest.mark.parametrize(
+    "change", [change_weight, change_view, change_exponent, lose_member, lose_array, rename_column]
+)
+def test_inconsistent_members(change, sample):
+    path, _, header, arrays = sample
+    header, arrays = model_file._plain(header), dict(arrays)
+    assert refusal(sealed(header, arrays), path) is None
+    change(header, arrays)
+    assert refusal(sealed(header, arrays), path)
+
+
+@FAST
+@given(data=st.data())
+def test_damaged_bytes(data, sample):
+    check_bytes(data, sample)
+
+
+@FAST
+@given(data=st.data())
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+@pytest.mark.filterwarnings("ignore:(overflow|invalid value):RuntimeWarning")
+def test_damaged_content(data, sample):
+    check_content(data, sample)
