@@ -43,8 +43,7 @@ def members_of(clf: FANClassifierCV) -> list[dict[str, Any]]:
     from fanbayes.data.frames import from_user_table
 
     columns = from_user_table(clf.members_)
-    members = [dict(zip(columns, values)) for values in zip(*columns.values())]
-    return sorted(members, key=lambda member: -member["weight"])
+    return [dict(zip(columns, values)) for values in zip(*columns.values())]
 
 
 def describe_average(clf: FANClassifierCV) -> dict[str, Any]:
@@ -77,6 +76,7 @@ def print_members(console: Console, members: list[dict[str, Any]]) -> None:
     """A table of the members of an average."""
     rows = [
         [
+            str(number),
             str(m["n_components"]),
             m["treatment"],
             m["variance"],
@@ -85,10 +85,10 @@ def print_members(console: Console, members: list[dict[str, Any]]) -> None:
             f"{m['log_score']:.4f}",
             f"{m['weight']:.3f}",
         ]
-        for m in members
+        for number, m in enumerate(members)
     ]
-    headers = ["components", "columns", "variance", "sharpened", "exponents", "log score", "weight"]
-    print_table(console, headers, rows, left=(1, 2, 3, 4))
+    headers = ["member", "components", "columns", "variance", "sharpened", "exponents", "log score", "weight"]
+    print_table(console, headers, rows, left=(2, 3, 4, 5))
 
 
 def _print_average(console: Console, name: str, about: dict[str, Any], top: int) -> None:

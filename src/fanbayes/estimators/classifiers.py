@@ -120,7 +120,8 @@ class _HiddenClassifier(NetworkClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if not isinstance(self.n_components, (str, Mapping)):
+        by_class = isinstance(self.n_components, Mapping) and hasattr(self, "mixing")
+        if not by_class and not isinstance(self.n_components, str):
             require_integer("n_components", self.n_components, 1)
         elif isinstance(self.n_components, str) and self.n_components != "auto":
             raise ValueError(f"n_components={self.n_components!r} is neither 'auto' nor an integer")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -45,6 +46,10 @@ NEGLIGIBLE = 0.05
 _MOST_MEMBERS: dict[Effort, int] = {"fast": 6, "default": 12, "best": 24}
 # How many sizes of each family get exponents, besides one component.
 _WITH_EXPONENTS: dict[Effort, int] = {"fast": 1, "default": 2, "best": 100}
+# Least number of rows held out for each exponent of its own.
+ROWS_PER_EXPONENT = 5
+# Numbers are not taken to be further out than so many standard deviations of their column.
+FURTHEST = 1e3
 # Groups of folds, each of which is scored by exponents learnt from the others.
 _GROUPS = 3
 _LONE_THREAD = Workers()
@@ -237,7 +242,8 @@ class FANClassifierCV(TableClassifier):
         """Log p(c | x), as `predict_proba`, without underflow."""
         check_is_fitted(self)
         log_proba = np.stack(list(self._posteriors(X, "log_proba")))
-        return np.asarray(logsumexp(log_proba + np.log(self.weights_)[:, None, None], axis=0))
+        total = np.asarray(logsumexp(log_proba + np.log(self.weights_)[:, None, None], axis=0))
+        return np.asarray(total - logsumexp(total, axis=1, keepdims=True))
 
     def _posteriors(self, X: Any, what: Literal["proba", "log_proba"]) -> Iterator[Floats]:
         """Those of the members, one after the other."""
@@ -248,7 +254,11 @@ class FANClassifierCV(TableClassifier):
     def _see(self, X: Any) -> list[Member]:
         """Members, each with the rows as it sees them."""
         views = list({id(view): view for view in self.views_}.values())
-        tables = {id(view): table for view, table in zip(views, self._encode(X, *views))}
+        as_they_are = self._encode(X, *(View(view.schema, None) for view in views))
+        tables = {
+            id(view): view.mix(replace(t, numbers=np.clip(t.numbers, -FURTHEST, FURTHEST)))
+            for view, t in zip(views, as_they_are)
+        }
         members = zip(self.views_, self.predictors_, self.exponents_, self.offsets_, self.weights_.tolist())
         return [
             Member(Discriminant(predictor, w[view.feature_of], b), tables[id(view)], view.feature_of, weight)
@@ -351,7 +361,12 @@ def _splits(cv: Any, cases: Cases, seed: int) -> list[Split]:
         return []
     if cv is None or isinstance(cv, (int, np.integer)):
         k = 5 if cv is None else int(cv)
-        if len(labelled) < 2 * k:  # too few to judge anything by
+        if len(labelled) < 2 * k:
+            warnings.warn(
+                f"{len(labelled)} labelled rows are too few to judge models by in {k} folds: the only member is naive "
+                "Bayes; label more rows or use fewer folds (cv)",
+                stacklevel=5,
+            )
             return []
         shuffled = np.random.default_rng(seed).permutation(labelled)
         by_class = shuffled[np.argsort(cases.labels[shuffled], kind="stable")]
@@ -365,6 +380,8 @@ def _splits(cv: Any, cases: Cases, seed: int) -> list[Split]:
         splits = []
         for pair in cv:
             train, test = (_mask(n, place[i][cases.present[i]]) for i in _indices(pair, len(cases.present)))
+            if (train & test).any():
+                raise ValueError(f"split {len(splits)} of cv holds out rows that it also learns from")
             splits.append((train, test & is_labelled))
     if not splits:
         raise ValueError(
@@ -429,7 +446,8 @@ def _with_exponents(c: _Candidate) -> list[_Candidate]:
     """The candidate with one exponent, and with one for each feature.
 
     They are learnt from all rows held out, but scored as they would have been without the rows that they are scored
-    by: exponents that fit too well must not look better than they are.
+    by: exponents that fit too well must not look better than they are. The networks of the other folds have seen these
+    rows, though, and so a little of them remains; with few rows for each feature it would be too much.
     """
     n_features = len(c.exponents.weights)
     groups = [c.parts[k::_GROUPS] for k in range(min(_GROUPS, len(c.parts)))]
@@ -440,7 +458,9 @@ def _with_exponents(c: _Candidate) -> list[_Candidate]:
         others = [part for j, group in enumerate(groups) if j != k for part in group]
         of_part[k::_GROUPS] = [learn_exponents(others, n_features, _LONE_THREAD)] * len(groups[k])
     final = learn_exponents(c.parts, n_features, _LONE_THREAD)
-    names: tuple[Weighting, Weighting] = ("common", "each")
+    names: tuple[Weighting, ...] = ("common", "each")
+    if len(c.log_scores) < ROWS_PER_EXPONENT * n_features:
+        names = ("common",)
     return [
         replace(c, weighting=name, exponents=final[i], log_scores=_log_scores(c.parts, [e[i] for e in of_part])[0])
         for i, name in enumerate(names)
@@ -458,7 +478,7 @@ def _log_scores(parts: Sequence[Part], exponents: Sequence[Exponents]) -> tuple[
 
 
 def _best(candidates: list[_Candidate], most: int) -> tuple[list[_Candidate], Floats]:
-    """Candidates that matter, and their weights."""
+    """Candidates that matter and their weights, the weightiest first."""
     if len(candidates) == 1:
         return candidates, np.ones(1)
     n_cases = candidates[0].n_cases
@@ -466,8 +486,10 @@ def _best(candidates: list[_Candidate], most: int) -> tuple[list[_Candidate], Fl
     weights = stack(scores, n_cases)
     order = np.argsort(-weights, kind="stable")
     enough = 1 + int(np.searchsorted(np.cumsum(weights[order]), 1 - NEGLIGIBLE))
-    keep = np.sort(order[: min(enough, most)])
-    return [candidates[k] for k in keep], stack(scores[:, keep], n_cases)
+    keep = order[: min(enough, most)]
+    weights = stack(scores[:, keep], n_cases)
+    by_weight = np.argsort(-weights, kind="stable")
+    return [candidates[k] for k in keep[by_weight]], weights[by_weight]
 
 
 def _refit(

@@ -37,7 +37,8 @@ Ints = NDArray[np.integer[Any]]
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _NODES, _WEIGHTS = (_NODES + 1) / 2, _WEIGHTS / 2
 _HALVINGS = 40
-_ROUNDING = 1e-13
+_ROUNDING = 3e-15
+_MOST_STEPS = 4096  # at one time; beyond, rounding is all that is halved
 _NUMBERS_AT_ONCE = 1 << 20
 
 
@@ -169,7 +170,8 @@ class _Path:
             part = length * np.einsum("k,nks->ns", _WEIGHTS, at)
             change = self.log_odds(begin + length, row)[0] - self.log_odds(begin, row)[0]
             error = np.abs((part * self.slope[row]).sum(axis=1) - change)
-            due = (error <= (0.1 * TOLERANCE * length + _ROUNDING) * size[row]) | (halving == _HALVINGS)
+            due = error <= 0.1 * TOLERANCE * length + _ROUNDING * size[row]
+            due |= halving == _HALVINGS or 2 * np.count_nonzero(~due) > _MOST_STEPS + 2 * len(self.pairs)
             np.add.at(total, row[due], part[due])
             row, begin = np.repeat(row[~due], 2), np.repeat(begin[~due], 2)
             begin[1::2] += length / 2
