@@ -19,6 +19,8 @@ from fanbayes.learning.exponents import learn_exponents
 
 FAST = {"effort": "fast", "cv": 2, "random_state": 0}
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*too few to judge models by")
+
 
 @pytest.fixture
 def few(monkeypatch):
@@ -430,7 +432,8 @@ def test_few_rows(X, y, few):
 
 def test_too_few_rows_to_judge_by_leave_naive_bayes(few):
     X, y = symbols(9)
-    clf = FANClassifierCV(effort="fast", random_state=0).fit(X, y)
+    with pytest.warns(UserWarning, match="9 labelled rows are too few to judge models by in 5 folds"):
+        clf = FANClassifierCV(effort="fast", random_state=0).fit(X, y)
     assert clf.members_["n_components"] == [1]
     assert clf.weights_.tolist() == [1.0]
     assert np.isnan(clf.log_score_)
