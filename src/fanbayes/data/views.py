@@ -108,7 +108,7 @@ def whitening(numbers: Floats, labels: NDArray[np.int32], weights: Floats | None
         mean = np.bincount(y, weights=w * z[:, j], minlength=n_classes) / np.maximum(cases, 1e-300)
         within[:, j] -= mean[y]
     within[missing] = 0.0
-    scatter = np.einsum("ni,nj,n->ij", within, within, w, optimize=False) / n
+    scatter = _second_moments(within, w)
     deviation = np.sqrt(np.diag(scatter) + 1e-9)
     correlation = scatter / deviation / deviation[:, None] * n / (n + k)
     np.fill_diagonal(correlation, 1.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -94,8 +94,8 @@ class _Candidate:
 class FANClassifierCV(TableClassifier):
     """Average of naive Bayes and FAN models, with weights and exponents learnt by cross-validation.
 
-    ``p(c | x) = sum_m v_m p_m(c | x)``, where each member is naive Bayes or a FAN of some size, with variances free
-    or tied, on continuous columns as they are or binned, and
+    ``p(c | x) = sum_m v_m p_m(c | x)``, where each member is naive Bayes or a FAN of some size, as EM finds it or
+    sharpened to tell the classes apart, on continuous columns as they are, binned or decorrelated, and
 
     ``p_m(c | x) ∝ exp(b_c) p(c) sum_h p(h | c) prod_i p(x_i | c, h)^{w_i}``.
 
@@ -391,10 +391,6 @@ def _splits(cv: Any, cases: Cases, seed: int) -> list[Split]:
         if not (train & is_labelled).any() or not test.any():
             raise ValueError(f"split {number} of cv has no labelled row to learn from, or none to hold out")
     return splits
-
-
-def _splits_rows(cv: Any) -> bool:
-    return hasattr(cv, "split") or isinstance(cv, Iterable)
 
 
 def _indices(pair: Any, n_rows: int) -> list[NDArray[np.intp]]:
