@@ -19,6 +19,9 @@ constexpr int NATIVE = 2;
 constexpr int CHUNK = 512;  // rows that the E-step orders by class and finishes together
 constexpr int ROWS = 64;    // rows that the posterior finishes together
 
+constexpr auto LARGER = [](auto x, auto y) { return x > y ? x : y; };
+constexpr auto PLUS = [](auto x, auto y) { return x + y; };
+
 inline int padded(int n) { return (n + NATIVE - 1) / NATIVE * NATIVE; }
 
 // ---------------------------------------------------------------- arrays of any length
@@ -37,11 +40,22 @@ OVER_ARRAY(exp, 0.0)
 OVER_ARRAY(log, 1.0)
 #undef OVER_ARRAY
 
+// In place, x[0 .. n) <= 0; up to the next multiple of 4 * NATIVE there must be room.
+void exp_of_negatives(double* x, int n) {
+    for (int i = 0; i < n; i += 4 * NATIVE) {
+        for (int k = n; k < i + 4 * NATIVE; ++k) x[k] = 0;
+        Vector<NATIVE> y[4];
+        for (int k = 0; k < 4; ++k) y[k] = load<NATIVE>(x + i + k * NATIVE);
+        exp_of_negatives<NATIVE, 4>(y);
+        for (int k = 0; k < 4; ++k) store<NATIVE>(x + i + k * NATIVE, y[k]);
+    }
+}
+
 double sum_array(const double* x, int n) {
     Vector<NATIVE> total = Vector<NATIVE>{};
     int i = 0;
     for (; i + NATIVE <= n; i += NATIVE) total += load<NATIVE>(x + i);
-    double rest = sum<NATIVE>(total);
+    double rest = reduce<NATIVE>(total, PLUS);
     for (; i < n; ++i) rest += x[i];
     return rest;
 }
@@ -127,26 +141,33 @@ struct ClassView {
     const double* complete;  // the same plus the Gaussian norms of all columns
 };
 
-// R rows of one class at once; the class's states are NV vectors of W lanes. `COMPLETE`: no number
-// is missing in any of the rows, so that their moments can be added up in registers first.
+template <int N>
+struct Number {
+    constexpr operator int() const { return N; }
+};
+
+// Some rows of one class; in what follows, R of them at once, and the states of the class are NV vectors of W lanes.
+struct Rows {
+    const int32_t* order;
+    int64_t begin;
+
+    int64_t operator[](int r) const { return begin + order[r]; }
+    Rows from(int r) const { return {order + r, begin}; }
+};
+
+// out = log p(s, x) for the states of the class, (R, NV * W). `COMPLETE`: no number of the rows is missing.
 template <int W, int NV, int R, bool COMPLETE>
-ALWAYS_INLINE void visit(const Table& t, const Shape& shape, const Network& net, const ClassView& view,
-                         const int32_t* rows, int64_t begin, bool hard, Statistics& s, double* complete_mass,
-                         double* top, double* total) {
-    const int64_t K = shape.n_cells, plane = int64_t(t.n_numbers) * K;
+ALWAYS_INLINE void score(const Table& t, const Shape& shape, const Network& net, const ClassView& view, Rows rows,
+                         double* out) {
+    const int64_t K = shape.n_cells;
     const uint8_t* narrow[R];
     const uint16_t* wide[R];
     const double* numbers[R];
-    double weight[R];
     for (int r = 0; r < R; ++r) {
-        int64_t row = begin + rows[r];
-        narrow[r] = t.narrow + row * t.n_narrow;
-        wide[r] = t.wide + row * t.n_wide;
-        numbers[r] = t.numbers + row * t.n_numbers;
-        weight[r] = t.weights ? t.weights[row] : 1.0;
+        narrow[r] = t.narrow + rows[r] * t.n_narrow;
+        wide[r] = t.wide + rows[r] * t.n_wide;
+        numbers[r] = t.numbers + rows[r] * t.n_numbers;
     }
-
-    // log p(s, x) for the states of the class.
     Vector<W> a[R][NV];
     for (int r = 0; r < R; ++r)
         for (int v = 0; v < NV; ++v) a[r][v] = load<W>((COMPLETE ? view.complete : view.prior) + v * W);
@@ -165,68 +186,53 @@ ALWAYS_INLINE void visit(const Table& t, const Shape& shape, const Network& net,
         for (int v = 0; v < NV; ++v) {
             Vector<W> slope = load<W>(net.slope + at + v * W), intercept = load<W>(net.intercept + at + v * W);
             for (int r = 0; r < R; ++r) {
-                double x = numbers[r][j];
+                const double x = numbers[r][j];
                 if (COMPLETE) {
-                    Vector<W> d = slope * x + intercept;
+                    const Vector<W> d = slope * x + intercept;
                     a[r][v] -= d * d;
-                } else if (x == x) {
-                    Vector<W> d = slope * x + intercept;
-                    a[r][v] += load<W>(net.log_norm + at + v * W) - d * d;
+                } else {  // without a branch, which nobody could foretell
+                    const Vector<W> y = broadcast<W>(x), d = slope * y + intercept;
+                    a[r][v] += y == y ? load<W>(net.log_norm + at + v * W) - d * d : Vector<W>{};
                 }
             }
         }
     }
+    for (int r = 0; r < R; ++r)
+        for (int v = 0; v < NV; ++v) store<W>(out + (r * NV + v) * W, a[r][v]);
+}
 
-    // Responsibilities p(s | x, c) (8), or all to the most probable state (9); times the row's weight.
-    auto larger = [](auto x, auto y) { return x > y ? x : y; };
-    auto plus = [](auto x, auto y) { return x + y; };
-    Vector<W> e[R][NV], highest[R], mass[R];
+// Maximum, sum, ... of each of R rows of `a`, (R, NV * W).
+template <int W, int NV, int R, typename Op>
+ALWAYS_INLINE void reduce_rows(const double* a, double* out, Op op) {
+    Vector<W> lanes[R];
     for (int r = 0; r < R; ++r) {
-        highest[r] = a[r][0];
-        for (int v = 1; v < NV; ++v) highest[r] = larger(highest[r], a[r][v]);
+        lanes[r] = load<W>(a + r * NV * W);
+        for (int v = 1; v < NV; ++v) lanes[r] = op(lanes[r], load<W>(a + (r * NV + v) * W));
     }
-    if constexpr (R == 4) {
-        store<4>(top, reduce4<W>(highest[0], highest[1], highest[2], highest[3], larger));
-    } else {
-        for (int r = 0; r < R; ++r) top[r] = maximum<W>(highest[r]);
-    }
-    for (int r = 0; r < R; ++r) {
-        mass[r] = Vector<W>{};
-        for (int v = 0; v < NV; ++v) {
-            e[r][v] = exp<W>(a[r][v] - top[r]);
-            mass[r] += e[r][v];
-        }
-    }
-    double scale[R];
-    if constexpr (R == 4) {
-        const Vector<4> totals = reduce4<W>(mass[0], mass[1], mass[2], mass[3], plus);
-        store<4>(total, totals);
-        store<4>(scale, load<4>(weight) / totals);
-    } else {
-        for (int r = 0; r < R; ++r) {
-            total[r] = sum<W>(mass[r]);
-            scale[r] = weight[r] / total[r];
-        }
-    }
-    for (int r = 0; r < R; ++r) {
-        if (hard) {
-            double lane[NV * W];
-            for (int v = 0; v < NV; ++v) store<W>(lane + v * W, a[r][v]);
-            int best = 0;
-            while (best < NV * W - 1 && lane[best] != top[r]) ++best;
-            for (int k = 0; k < NV * W; ++k) lane[k] = k == best ? weight[r] : 0.0;
-            for (int v = 0; v < NV; ++v) a[r][v] = load<W>(lane + v * W);
-        } else {
-            for (int v = 0; v < NV; ++v) a[r][v] = e[r][v] * scale[r];
-        }
-    }
+    if constexpr (R == 4)
+        store<4>(out, reduce4<W>(lanes[0], lanes[1], lanes[2], lanes[3], op));
+    else
+        for (int r = 0; r < R; ++r) out[r] = reduce<W>(lanes[r], op);
+}
 
+// Adds responsibilities of R rows, (R, NV * W), to the counts of states and of discrete columns.
+template <int W, int NV, int R>
+ALWAYS_INLINE void count(const Table& t, const Shape& shape, const ClassView& view, Rows rows,
+                         const double* responsibilities, Statistics& s) {
+    const int64_t K = shape.n_cells;
+    const uint8_t* narrow[R];
+    const uint16_t* wide[R];
+    Vector<W> a[R][NV];
+    for (int r = 0; r < R; ++r) {
+        narrow[r] = t.narrow + rows[r] * t.n_narrow;
+        wide[r] = t.wide + rows[r] * t.n_wide;
+        for (int v = 0; v < NV; ++v) a[r][v] = load<W>(responsibilities + (r * NV + v) * W);
+    }
     double* states = s.states + shape.first_state[view.c];
     for (int v = 0; v < NV; ++v) {
         Vector<W> cases = a[0][v];
         for (int r = 1; r < R; ++r) cases += a[r][v];
         store<W>(states + v * W, load<W>(states + v * W) + cases);
-        if (COMPLETE) store<W>(complete_mass + v * W, load<W>(complete_mass + v * W) + cases);
     }
     for (int j = 0; j < t.n_narrow; ++j) {
         double* counts = s.counts + t.first_level[j] * K + view.base;
@@ -242,53 +248,108 @@ ALWAYS_INLINE void visit(const Table& t, const Shape& shape, const Network& net,
             for (int v = 0; v < NV; ++v) store<W>(p + v * W, load<W>(p + v * W) + a[r][v]);
         }
     }
-    for (int j = 0; j < t.n_numbers; ++j) {
-        double* p = s.moments + j * K + view.base;
+}
+
+// Adds responsibilities of n rows, (n, NV * W), to the moments of J numeric columns from column j on.
+template <int W, int NV, int J, bool COMPLETE>
+ALWAYS_INLINE void add_moments(const Table& t, const Shape& shape, const ClassView& view, Rows rows, int n, int j,
+                               const double* responsibilities, Statistics& s) {
+    const int64_t K = shape.n_cells, plane = int64_t(t.n_numbers) * K;
+    Vector<W> cases[J][NV], first[J][NV], second[J][NV];
+    for (int i = 0; i < J; ++i)
+        for (int v = 0; v < NV; ++v) cases[i][v] = first[i][v] = second[i][v] = Vector<W>{};
+    for (int r = 0; r < n; ++r) {
+        const double* numbers = t.numbers + rows[r] * t.n_numbers + j;
         for (int v = 0; v < NV; ++v) {
-            Vector<W> first = Vector<W>{}, second = Vector<W>{}, cases = Vector<W>{};
-            for (int r = 0; r < R; ++r) {
-                double x = numbers[r][j];
-                if (COMPLETE || x == x) {
-                    const Vector<W> product = a[r][v] * x;
-                    first += product;
-                    second += product * x;
-                    if (!COMPLETE) cases += a[r][v];
+            const Vector<W> a = load<W>(responsibilities + (r * NV + v) * W);
+            for (int i = 0; i < J; ++i) {
+                Vector<W> x = broadcast<W>(numbers[i]);
+                if (!COMPLETE) {
+                    cases[i][v] += x == x ? a : Vector<W>{};
+                    x = x == x ? x : Vector<W>{};
                 }
+                const Vector<W> product = a * x;
+                first[i][v] += product;
+                second[i][v] += product * x;
             }
-            double* q = p + v * W;
-            if (!COMPLETE) store<W>(q, load<W>(q) + cases);
-            store<W>(q + plane, load<W>(q + plane) + first);
-            store<W>(q + 2 * plane, load<W>(q + 2 * plane) + second);
+        }
+    }
+    for (int i = 0; i < J; ++i)
+        for (int v = 0; v < NV; ++v) {
+            double* p = s.moments + (j + i) * K + view.base + v * W;
+            if (!COMPLETE) store<W>(p, load<W>(p) + cases[i][v]);
+            store<W>(p + plane, load<W>(p + plane) + first[i][v]);
+            store<W>(p + 2 * plane, load<W>(p + 2 * plane) + second[i][v]);
+        }
+}
+
+// Rows of one class, a tile at a time: scores, responsibilities and statistics one after the other, so that the
+// exponentials of many rows overlap.
+template <int W, int NV, int R>
+void visit_class(const Table& t, const Shape& shape, const Network& net, const ClassView& view, Rows rows, int n_rows,
+                 bool hard, Statistics& s, double* complete_mass, double* top, double* total) {
+    constexpr int TILE = 32;
+    constexpr int J = NV == 1 ? 4 : NV <= 3 ? 2 : 1;  // columns whose moments fit into the registers
+    alignas(64) double a[TILE * NV * W];  // of each state, one after the other: log p, p / max p, responsibility
+    double share[TILE];
+    int32_t best[TILE];
+    auto for_lanes = [&](int n, auto each) {
+        for (int i = 0; i < n; ++i)
+            for (int v = 0; v < NV; ++v) store<W>(a + (i * NV + v) * W, each(i, load<W>(a + (i * NV + v) * W)));
+    };
+    auto in_groups = [&](int n, auto each) {  // of R rows, then single ones
+        int i = 0;
+        for (; i + R <= n; i += R) each(Number<R>{}, i);
+        for (; i < n; ++i) each(Number<1>{}, i);
+    };
+    for (int done = 0; done < n_rows; done += TILE, top += TILE, total += TILE) {
+        const int n = n_rows - done < TILE ? n_rows - done : TILE;
+        const Rows tile = rows.from(done);
+        auto any_missing = [&](int i, int size) {
+            uint8_t missing = 0;
+            for (int r = 0; t.incomplete && r < size; ++r) missing |= t.incomplete[tile[i + r]];
+            return missing != 0;
+        };
+        in_groups(n, [&](auto size, int i) {
+            if (any_missing(i, size))
+                score<W, NV, size, false>(t, shape, net, view, tile.from(i), a + i * NV * W);
+            else
+                score<W, NV, size, true>(t, shape, net, view, tile.from(i), a + i * NV * W);
+        });
+        in_groups(n, [&](auto size, int i) {
+            reduce_rows<W, NV, size>(a + i * NV * W, top + i, LARGER);
+        });
+        for_lanes(n, [&](int i, Vector<W> x) { return x - top[i]; });
+        if (hard)
+            for (int i = 0; i < n; ++i)
+                for (best[i] = 0; best[i] < NV * W - 1 && a[i * NV * W + best[i]] != 0;) ++best[i];
+        exp_of_negatives(a, n * NV * W);
+        in_groups(n, [&](auto size, int i) {
+            reduce_rows<W, NV, size>(a + i * NV * W, total + i, PLUS);
+        });
+        for (int i = 0; i < n; ++i) share[i] = (t.weights ? t.weights[tile[i]] : 1.0) / (hard ? 1.0 : total[i]);
+        if (hard)
+            for (int i = 0; i < n; ++i)
+                for (int k = 0; k < NV * W; ++k) a[i * NV * W + k] = k == best[i] ? share[i] : 0.0;
+        else
+            for_lanes(n, [&](int i, Vector<W> x) { return x * share[i]; });
+        in_groups(n, [&](auto size, int i) { count<W, NV, size>(t, shape, view, tile.from(i), a + i * NV * W, s); });
+        int j = 0;
+        if (any_missing(0, n)) {
+            for (; j + J <= t.n_numbers; j += J) add_moments<W, NV, J, false>(t, shape, view, tile, n, j, a, s);
+            for (; j < t.n_numbers; ++j) add_moments<W, NV, 1, false>(t, shape, view, tile, n, j, a, s);
+        } else {
+            for (int i = 0; i < n; ++i)
+                for (int v = 0; v < NV; ++v)
+                    store<W>(complete_mass + v * W, load<W>(complete_mass + v * W) + load<W>(a + (i * NV + v) * W));
+            for (; j + J <= t.n_numbers; j += J) add_moments<W, NV, J, true>(t, shape, view, tile, n, j, a, s);
+            for (; j < t.n_numbers; ++j) add_moments<W, NV, 1, true>(t, shape, view, tile, n, j, a, s);
         }
     }
 }
 
-template <int W, int NV, int R>
-void visit_class(const Table& t, const Shape& shape, const Network& net, const ClassView& view,
-                 const int32_t* rows, int n_rows, int64_t begin, bool hard, Statistics& s,
-                 double* complete_mass, double* top, double* total) {
-    auto any_missing = [&](int at, int n) {
-        uint8_t missing = 0;
-        for (int r = 0; t.incomplete && r < n; ++r) missing |= t.incomplete[begin + rows[at + r]];
-        return missing != 0;
-    };
-    int i = 0;
-    for (; i + R <= n_rows; i += R) {
-        if (any_missing(i, R))
-            visit<W, NV, R, false>(t, shape, net, view, rows + i, begin, hard, s, complete_mass, top + i, total + i);
-        else
-            visit<W, NV, R, true>(t, shape, net, view, rows + i, begin, hard, s, complete_mass, top + i, total + i);
-    }
-    for (; i < n_rows; ++i) {
-        if (any_missing(i, 1))
-            visit<W, NV, 1, false>(t, shape, net, view, rows + i, begin, hard, s, complete_mass, top + i, total + i);
-        else
-            visit<W, NV, 1, true>(t, shape, net, view, rows + i, begin, hard, s, complete_mass, top + i, total + i);
-    }
-}
-
-using VisitClass = void (*)(const Table&, const Shape&, const Network&, const ClassView&, const int32_t*, int,
-                            int64_t, bool, Statistics&, double*, double*, double*);
+using VisitClass = void (*)(const Table&, const Shape&, const Network&, const ClassView&, Rows, int, bool, Statistics&,
+                            double*, double*, double*);
 
 // Four rows in flight while their sums fit into the registers.
 template <int W, int NV>
@@ -407,7 +468,7 @@ void expect(const Table& t, const Shape& shape, const Network& net, int64_t begi
                 continue;
             }
             ClassView view{c, shape.first_cell[c], net.log_weight + c * H, complete + c * H};
-            visit_few(t, shape, net, view, order + first, n_rows, at, hard, s, complete_mass + c * H, top, total);
+            visit_few(t, shape, net, view, Rows{order + first, at}, n_rows, hard, s, complete_mass + c * H, top, total);
             log_array(total, total, n_rows);
             if (t.weights)
                 for (int i = 0; i < n_rows; ++i) {
@@ -503,7 +564,7 @@ double gather(const Table& t, const double* table, int64_t rows) {
         for (int r = 0; r < R; ++r)
             for (int v = 0; v < NV; ++v) total += a[r][v];
     }
-    return sum<NATIVE>(total);
+    return reduce<NATIVE>(total, PLUS);
 }
 
 int64_t scratch_size(const Shape& shape) {

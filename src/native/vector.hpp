@@ -45,43 +45,61 @@ ALWAYS_INLINE Vector<W> broadcast(double x) {
 }
 
 // exp(x) = 2^k exp(r), k = round(x / ln 2), |r| <= ln(2) / 2; exp(r) = 1 + r + r^2 q(r), with q the Chebyshev
-// approximation of degree 9 to its power series (error < 2^-56). Within 2 ulp; subnormal results, 0, infinity and NaN come out as they should.
-template <int W>
-ALWAYS_INLINE Vector<W> exp(Vector<W> x) {
+// approximation of degree 9 to its power series (error < 2^-56). Turns x into exp(r), and gives k. N vectors take each
+// step together: a step has to wait for the one before it, but not for that of another vector.
+template <int W, int N>
+ALWAYS_INLINE void reduced_exp(Vector<W>* x, typename Lanes<W>::Bits* k) {
     using Bits = typename Lanes<W>::Bits;
     constexpr double log2_e = 0x1.71547652b82fep+0;
     constexpr double ln2_high = 0x1.62e42fefa3800p-1;  // 42 bits: k * ln2_high is exact
     constexpr double ln2_low = 0x1.ef35793c76730p-45;
     constexpr double to_integer = 0x1.8p52;  // adding it rounds to an integer, in the low bits
+    constexpr double coefficients[] = {0x1.289185613a3d6p-22, 0x1.71de0dae63bb3p-19, 0x1.a019b90d2ae7ap-16,
+                                       0x1.a01a01a7c41d5p-13, 0x1.6c16c1788bd90p-10, 0x1.11111111109b3p-7,
+                                       0x1.5555555553d63p-5,  0x1.5555555555556p-3,  0x1.0000000000001p-1};
+    Vector<W> r[N], q[N];
+    for (int i = 0; i < N; ++i) {
+        const Vector<W> shifted = x[i] * log2_e + to_integer;
+        const Vector<W> integer = shifted - to_integer;
+        k[i] = (Bits)shifted - (Bits)broadcast<W>(to_integer);
+        r[i] = (x[i] - integer * ln2_high) - integer * ln2_low;
+        q[i] = broadcast<W>(0x1.af38a9b0ec855p-26);
+    }
+    for (double coefficient : coefficients)
+        for (int i = 0; i < N; ++i) q[i] = q[i] * r[i] + coefficient;
+    for (int i = 0; i < N; ++i) x[i] = (q[i] * r[i]) * r[i] + r[i] + 1.0;
+}
 
+// Within 2 ulp; subnormal results, 0, infinity and NaN come out as they should.
+template <int W>
+ALWAYS_INLINE Vector<W> exp(Vector<W> x) {
+    using Bits = typename Lanes<W>::Bits;
     // Below -745.2 the result is 0, above 710 infinity; NaN fails both comparisons and stays. What is 0 is not
     // computed by underflow, which is slow.
     const auto vanishes = x < broadcast<W>(-745.2);
     x = vanishes ? Vector<W>{} : x;
     x = x > broadcast<W>(710.0) ? broadcast<W>(710.0) : x;
-
-    Vector<W> shifted = x * log2_e + to_integer;
-    Vector<W> k = shifted - to_integer;
-    Vector<W> r = (x - k * ln2_high) - k * ln2_low;
-
-    Vector<W> q = broadcast<W>(0x1.af38a9b0ec855p-26);
-    q = q * r + 0x1.289185613a3d6p-22;
-    q = q * r + 0x1.71de0dae63bb3p-19;
-    q = q * r + 0x1.a019b90d2ae7ap-16;
-    q = q * r + 0x1.a01a01a7c41d5p-13;
-    q = q * r + 0x1.6c16c1788bd90p-10;
-    q = q * r + 0x1.11111111109b3p-7;
-    q = q * r + 0x1.5555555553d63p-5;
-    q = q * r + 0x1.5555555555556p-3;
-    q = q * r + 0x1.0000000000001p-1;
-    Vector<W> e = (q * r) * r + r + 1.0;
-
+    Bits k;
+    reduced_exp<W, 1>(&x, &k);
     // 2^k in two halves, so that a subnormal result is rounded once and k = 1024 can overflow.
-    Bits n = (Bits)shifted - (Bits)broadcast<W>(to_integer);
-    Bits half = n >> 1;
+    Bits half = k >> 1;
     Vector<W> scale_a = (Vector<W>)((half + 1023) << 52);
-    Vector<W> scale_b = (Vector<W>)((n - half + 1023) << 52);
-    return vanishes ? Vector<W>{} : (e * scale_a) * scale_b;
+    Vector<W> scale_b = (Vector<W>)((k - half + 1023) << 52);
+    return vanishes ? Vector<W>{} : (x * scale_a) * scale_b;
+}
+
+// The same in place for N vectors of x <= 0, with 0 for what would be subnormal (x < -708).
+template <int W, int N>
+ALWAYS_INLINE void exp_of_negatives(Vector<W>* x) {
+    using Bits = typename Lanes<W>::Bits;
+    const Vector<W> least = broadcast<W>(-708.0);
+    Bits vanishes[N], k[N];
+    for (int i = 0; i < N; ++i) {
+        vanishes[i] = x[i] < least;
+        x[i] = vanishes[i] ? least : x[i];
+    }
+    reduced_exp<W, N>(x, k);
+    for (int i = 0; i < N; ++i) x[i] = vanishes[i] ? Vector<W>{} : x[i] * (Vector<W>)((k[i] + 1023) << 52);
 }
 
 // log(x) for normal x > 0: x = 2^k m, sqrt(1/2) <= m < sqrt(2), s = (m - 1) / (m + 1),
@@ -117,28 +135,16 @@ ALWAYS_INLINE Vector<W> log(Vector<W> x) {
     return exponent * ln2_high + (f - (s * (f - q * z) - exponent * ln2_low));
 }
 
-// Horizontal reductions by halves.
-template <int W>
-ALWAYS_INLINE double sum(Vector<W> v) {
+// Maximum, sum, ... of all lanes, by halves.
+template <int W, typename Op>
+ALWAYS_INLINE double reduce(Vector<W> v, Op op) {
     if constexpr (W == 2) {
-        return v[0] + v[1];
+        return op(v[0], v[1]);
     } else {
         Vector<W / 2> low, high;
         std::memcpy(&low, &v, sizeof low);
         std::memcpy(&high, reinterpret_cast<const char*>(&v) + sizeof low, sizeof high);
-        return sum<W / 2>(low + high);
-    }
-}
-
-template <int W>
-ALWAYS_INLINE double maximum(Vector<W> v) {
-    if constexpr (W == 2) {
-        return v[0] > v[1] ? v[0] : v[1];
-    } else {
-        Vector<W / 2> low, high;
-        std::memcpy(&low, &v, sizeof low);
-        std::memcpy(&high, reinterpret_cast<const char*>(&v) + sizeof low, sizeof high);
-        return maximum<W / 2>(low > high ? low : high);
+        return reduce<W / 2>(op(low, high), op);
     }
 }
 
