@@ -172,19 +172,12 @@ def _accelerated_cycle(problem: Problem, climb: Climb) -> Climb:
     first = _plain_step(problem, climb)
     second = _maximise(problem, first)
     x0, x1, x2 = (_coordinates(n) for n in (climb.network, first.network, second))
-    r = [b - a for a, b in zip(x0, x1)]
-    v = [c - b for b, c in zip(x1, x2)]
-    for dx, dv in zip(r, v):
-        dv -= dx
-    norm_r, norm_v = _norm(r), _norm(v)
+    r = x1 - x0
+    v = x2 - x1 - r
+    norm_r, norm_v = (np.sqrt(np.einsum("ij,ij->i", x, x)) for x in (r, v))
     wanted = np.maximum(1.0, np.divide(norm_r, norm_v, out=np.ones_like(norm_r), where=norm_v > 0))
     a = -np.minimum(wanted, climb.reach)
-    far = v
-    for x, dx, dv in zip(x0, r, far):  # in place: these arrays are long
-        dx *= -2 * _along(a, x)
-        dv *= _along(a, x) ** 2
-        dv += dx
-        dv += x
+    far = x0 - 2 * a[:, None] * r + (a * a)[:, None] * v
     network = _from_coordinates(second, far, problem.prior)
     statistics, objective = _look(problem, network)
     further = np.where(wanted > climb.reach, 2.0, 1.0) * climb.reach
@@ -193,13 +186,16 @@ def _accelerated_cycle(problem: Problem, climb: Climb) -> Climb:
     return leap.where(objective >= first.objective, stay)  # False for NaN
 
 
-def _coordinates(network: Network) -> list[Floats]:
+def _coordinates(network: Network) -> Floats:
+    """All parameters, unconstrained, (n_networks, n_coordinates)."""
     *unconstrained, sigma2 = network.parameters
-    return [*unconstrained, np.log(sigma2)]
+    return np.concatenate([p.reshape(len(network), -1) for p in (*unconstrained, np.log(sigma2))], axis=1)
 
 
-def _from_coordinates(like: Network, x: list[Floats], prior: Prior) -> Network:
-    *log_factors, log_table, mean, log_sigma2 = x
+def _from_coordinates(like: Network, x: Floats, prior: Prior) -> Network:
+    ends = np.cumsum([p[0].size for p in like.parameters])
+    parts = [x[:, end - p[0].size : end].reshape(p.shape) for end, p in zip(ends, like.parameters)]
+    *log_factors, log_table, mean, log_sigma2 = parts
     return like.with_parameters(
         [
             *normalise_factors(tuple(log_factors), like.structure),
@@ -208,12 +204,6 @@ def _from_coordinates(like: Network, x: list[Floats], prior: Prior) -> Network:
             np.maximum(np.exp(np.clip(log_sigma2, -600.0, 600.0)), prior.floor),
         ]
     )
-
-
-def _norm(parts: list[Floats]) -> Floats:
-    """Euclidean length of each network's coordinates (n_networks,)."""
-    flat = [p.reshape(len(p), -1) for p in parts]
-    return np.asarray(np.sqrt(sum(np.einsum("ij,ij->i", p, p) for p in flat)))
 
 
 def _along(a: NDArray[Any], x: Floats) -> NDArray[Any]:

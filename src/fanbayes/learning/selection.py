@@ -25,6 +25,11 @@ ROUND = 6
 CASES = 4000
 CASES_PER_CELL = 25
 
+# Sizes are compared when a step gains less than this per case. Then those are finished that may still be the best: who
+# is further behind than a hundred such steps is not.
+ROUGH = 1e-4
+BEHIND = 100 * ROUGH
+
 Status = Literal["best", "stopped", "degenerate"]
 Origin = Literal["naive Bayes", "random", "split", "best of each class"]
 Floats = NDArray[np.float64]
@@ -87,6 +92,7 @@ class Search:
     seed: int
     is_capped: bool = False  # whether larger sizes than the last could have been tried
     per_class: bool = False  # whether each class may have a number of components of its own
+    rough: float = 0.0  # tolerance that is enough for now
 
 
 @dataclass(frozen=True)
@@ -104,6 +110,8 @@ def select(problem: Problem, search: Search, n_classes: int, report: Callable[[F
     """Fit one size after the other; stop when no criterion has found better for `patience` sizes."""
     if max(search.sizes) > 1:  # there will be many passes: prepare for them
         problem = replace(problem, table=problem.table.collapsed().by_class())
+    if len(search.sizes) > 1 and problem.is_monotone:
+        search = replace(search, rough=ROUGH)
     nb = labelled_naive_bayes(problem.table, n_classes, problem.prior, problem.crew)
     fits: list[Fit] = []
     of_classes: list[list[Floats]] = [[] for _ in search.criteria]  # scores of each class, size by size
@@ -128,14 +136,32 @@ def select(problem: Problem, search: Search, n_classes: int, report: Callable[[F
         if len(set(chosen)) > 1:
             fits.append(_composed(problem, search, fits, chosen))
             report(fits[-1])
-    return Selection(tuple(fits))
+    return _with_rivals_finished(problem, replace(search, rough=0.0), fits)
+
+
+def _with_rivals_finished(problem: Problem, search: Search, fits: list[Fit]) -> Selection:
+    """Climb on with all that are not far behind the best."""
+    margin = BEHIND * problem.table.total_weight
+    best = {criterion: max(getattr(fit.scores, criterion) for fit in fits) for criterion in search.criteria}
+
+    def finished(fit: Fit) -> Fit:
+        if fit.converged or all(getattr(fit.scores, name) < top - margin for name, top in best.items()):
+            return fit
+        began = time.perf_counter() - fit.seconds
+        climb = advance(problem, begin(problem, fit.network), search.max_iter - fit.n_iter, search.tol)
+        climb = replace(climb, traces=(fit.trace + climb.traces[0],))
+        end = {"objective": float(climb.objective[0]), "trace": climb.traces[0]}
+        starts = tuple(replace(start, **end) if start.status == "best" else start for start in fit.starts)
+        return _finished(problem, search, fit.n_components, climb, starts, began)
+
+    return Selection(tuple(map(finished, fits)))
 
 
 def _composed(problem: Problem, search: Search, fits: list[Fit], chosen: list[int]) -> Fit:
     """The network in which each class has the number of components of the fit chosen for it."""
     began = time.perf_counter()
     network = compose([fit.network for fit in fits], chosen)
-    climb = advance(problem, begin(problem, network), search.max_iter, search.tol)
+    climb = advance(problem, begin(problem, network), search.max_iter, max(search.tol, search.rough))
     size = network.structure.n_components
     start = Start(size, "best of each class", float(climb.objective[0]), climb.traces[0], "best")
     return _finished(problem, search, size, climb, (start,), began)
@@ -165,6 +191,7 @@ def fit_size(problem: Problem, search: Search, size: int, nb: NaiveBayes, previo
     previous : the network of one component less, if there is one, to start from as well
     """
     began = time.perf_counter()
+    tol = max(search.tol, search.rough)
     structure = search.structure_of(size)
     rng = np.random.default_rng([search.seed, size])
     n_cases = max(CASES, CASES_PER_CELL * structure.n_cells)
@@ -186,13 +213,13 @@ def fit_size(problem: Problem, search: Search, size: int, nb: NaiveBayes, previo
 
     drop_degenerate()
     while len(places) > 1:
-        climb = advance(trial, climb, min(ROUND, search.max_iter - climb.n_iter), search.tol)
+        climb = advance(trial, climb, min(ROUND, search.max_iter - climb.n_iter), tol)
         drop_degenerate()
         rank = np.argsort(np.argsort(-climb.objective, kind="stable"), kind="stable")
         retire(rank < (len(places) + 1) // 2, "stopped")
     if trial.table is not problem.table:
-        climb = begin(problem, advance(trial, climb, 2 * ROUND, search.tol).network)
-    climb = advance(problem, climb, search.max_iter - climb.n_iter, search.tol)
+        climb = begin(problem, advance(trial, climb, 2 * ROUND, tol).network)
+    climb = advance(problem, climb, search.max_iter - climb.n_iter, tol)
     if not np.isfinite(climb.objective[0]):
         return None
     fates[places[0]] = Start(size, origins[places[0]], float(climb.objective[0]), climb.traces[0], "best")

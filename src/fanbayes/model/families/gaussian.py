@@ -78,9 +78,15 @@ class Moments:
         mean = np.divide(first, n, out=np.zeros_like(first), where=n > 0)
         return cls(n, mean, np.maximum(second - first * mean, 0.0))
 
-    def spread(self) -> Floats:
-        """Sum of squares with the prior of the mean: SS + KAPPA N / (KAPPA + N) mean^2."""
-        return self.squares + KAPPA * self.n / (KAPPA + self.n) * self.mean**2
+
+def with_prior_mean(sums: Floats) -> tuple[Floats, Floats, Floats]:
+    """N, the posterior mean N mean / (KAPPA + N), and the spread SS + KAPPA N / (KAPPA + N) mean^2.
+
+    Written without the mean: sum x / (KAPPA + N), and sum x^2 - (sum x)^2 / (KAPPA + N).
+    """
+    n, first, second = sums[..., 0, :, :], sums[..., 1, :, :], sums[..., 2, :, :]
+    mean = first / (KAPPA + n)
+    return n, mean, np.maximum(second - first * mean, 0.0)
 
 
 def estimate(sums: Floats, variance: Variance, floor: float, tied: Groups | None = None) -> tuple[Floats, Floats]:
@@ -90,16 +96,16 @@ def estimate(sums: Floats, variance: Variance, floor: float, tied: Groups | None
     one variance: sigma2 = (2 B + sum spread) / (sum N + 2 A + 2 + number of cells). "paper" is (7), and "map"
     where a cell has fewer than `LEAST_FOR_PAPER` observations.
     """
-    m = Moments.of(sums)
-    mean = m.n * m.mean / (KAPPA + m.n)
+    n, mean, spread = with_prior_mean(sums)
     if tied is None:
-        sigma2 = (2 * B + m.spread()) / (m.n + 2 * A + 3)
+        sigma2 = (2 * B + spread) / (n + (2 * A + 3))
     else:
-        each = (2 * B + tied.sum(m.spread())) / (tied.sum(m.n) + 2 * A + 2 + tied.size)
+        each = (2 * B + tied.sum(spread)) / (tied.sum(n) + 2 * A + 2 + tied.size)
         sigma2 = each[..., tied.of]
     if variance == "paper":
-        many = m.n >= LEAST_FOR_PAPER
-        n = np.where(many, m.n, LEAST_FOR_PAPER)
+        m = Moments.of(sums)
+        many = n >= LEAST_FOR_PAPER
+        n = np.where(many, n, LEAST_FOR_PAPER)
         mean = np.where(many, m.mean, mean)
         sigma2 = np.where(many, (n - 1) / (n * (n - 3)) * m.squares, sigma2)
     return mean, np.maximum(sigma2, floor)
@@ -118,8 +124,12 @@ def log_prior(mean: Floats, sigma2: Floats, tied: Groups | None = None) -> Float
 
 def for_kernel(mean: Floats, sigma2: Floats) -> Floats:
     """Parameters (..., 3, n_columns, n_cells) of log p(x) = log_norm - (slope x + intercept)^2."""
-    slope = np.sqrt(0.5 / sigma2)
-    return np.stack([slope, -slope * mean, -0.5 * (LOG_2PI + np.log(sigma2))], axis=-3)
+    out = np.empty((*sigma2.shape[:-2], 3, *sigma2.shape[-2:]))
+    slope, intercept, log_norm = (out[..., k, :, :] for k in range(3))
+    np.sqrt(0.5 / sigma2, out=slope)
+    np.multiply(slope, -mean, out=intercept)
+    np.multiply(-0.5, LOG_2PI + np.log(sigma2), out=log_norm)
+    return out
 
 
 def log_density(x: Floats, mean: Floats, sigma2: Floats) -> Floats:
@@ -141,11 +151,12 @@ def column_log_likelihood(sums: Floats, mean: Floats, sigma2: Floats) -> Floats:
 
 def log_marginal(sums: Floats, tied: Groups | None = None) -> Floats:
     """Log marginal likelihood of the values under the prior, in closed form."""
-    m = Moments.of(sums)
-    n, spread = (m.n, m.spread()) if tied is None else (tied.sum(m.n), tied.sum(m.spread()))
+    n, _, spread = with_prior_mean(sums)
+    mean = 0.5 * (math.log(KAPPA) - np.log(KAPPA + n))
+    if tied is not None:
+        n, spread = tied.sum(n), tied.sum(spread)
     a = A + 0.5 * n
     variance = gammaln(a) - math.lgamma(A) + A * math.log(B) - a * np.log(B + 0.5 * spread) - 0.5 * n * LOG_2PI
-    mean = 0.5 * (math.log(KAPPA) - np.log(KAPPA + m.n))
     total: Floats = variance.sum(axis=(-2, -1)) + mean.sum(axis=(-2, -1))
     return total
 
