@@ -11,7 +11,7 @@ from fanbayes.estimators.classifiers import FANClassifier
 from fanbayes.learning import em
 from fanbayes.learning.em import Problem, advance, begin
 from fanbayes.learning.expectation import Workers
-from fanbayes.learning.selection import Search, select
+from fanbayes.learning.selection import Fit, Search, Selection, fit_size
 from fanbayes.learning.starts import labelled_naive_bayes, random_networks
 from fanbayes.model.network import Prior
 from fanbayes.model.structure import fan
@@ -25,12 +25,15 @@ def run() -> list[Result]:
         classes, _, table = FANClassifier()._read(data.X, data.y, None)
         n_classes = len(classes)
         search = Search(lambda h, c=n_classes: fan([h] * c, "shared"), range(1, 6), ("icl",), 9, 8, 1000, 1e-6, 0)
+        nb = labelled_naive_bayes(table, n_classes, prior, crew)
+        fits: list[Fit] = []
         count[0] = 0
-        found = select(Problem(table, prior, False, crew), search, n_classes, lambda fit: None)
+        for size in search.sizes:  # each of them finished, which `select` would do only with those that may win
+            previous = fits[-1].network if fits else None
+            fits.append(fit_size(Problem(table, prior, False, crew), search, size, nb, previous))
         ours += count[0]
-        nb, _ = labelled_naive_bayes(table, n_classes, prior, crew)
-        for place, fit in enumerate(found.fits[1:], 1):
-            starts = random_networks(nb, search.structure_of(fit.n_components), prior, np.random.default_rng(7), 10)
+        for place, fit in enumerate(fits[1:], 1):
+            starts = random_networks(nb[0], search.structure_of(fit.n_components), prior, np.random.default_rng(7), 10)
             ends = []
             for accelerate in (False, True):
                 problem = Problem(table, prior, False, crew, accelerate)
@@ -41,7 +44,7 @@ def run() -> list[Result]:
                 plain, fast = (plain, fast + count[0]) if accelerate else (plain + count[0], fast)
             best = max(ends[:10])
             difference = (max(s.objective for s in fit.starts if s.status == "best") - best) / abs(best)
-            chosen = place == found.best("icl")
+            chosen = place == Selection(tuple(fits)).best("icl")
             rows.append(
                 {"dataset": data.name, "n_components": fit.n_components, "difference": difference, "chosen": chosen}
             )

@@ -52,10 +52,13 @@ def posterior(world, what, begin=0, end=None):
     return out
 
 
+def only(rows, part):
+    return oracles.Rows(rows.codes[part], rows.numbers[part], rows.labels[part], rows.weights[part])
+
+
 def definition(world, hard, part=slice(None)):
     """What `expect` must find for some of the rows, in its own shapes."""
-    net, rows, layout = world.plain, world.rows, world.network.layout
-    rows = oracles.Rows(rows.codes[part], rows.numbers[part], rows.labels[part], rows.weights[part])
+    net, rows, layout = world.plain, only(world.rows, part), world.network.layout
     r = oracles.completion(net, rows, hard)
     counts = np.zeros((int(layout.first_level[-1]), net.n_cells))
     for i, found in enumerate(oracles.level_counts(net, rows, r)):
@@ -63,15 +66,17 @@ def definition(world, hard, part=slice(None)):
         absent = rows.codes[:, i] < 0
         for s, cell in enumerate(net.cell_of):
             counts[layout.missing_level[i], cell] += r[absent, s].sum()
-    return oracles.state_counts(r), counts, oracles.moments(net, rows, r), oracles.sums(net, rows)
+    of_class = [oracles.sums(net, only(rows, rows.labels == c))[0] for c in range(net.n_classes)]
+    return oracles.state_counts(r), counts, oracles.moments(net, rows, r), oracles.sums(net, rows), of_class
 
 
 def assert_same(found, wanted):
-    by_state, counts, moments, sums = found
+    by_state, counts, moments, sums, of_class = found
     np.testing.assert_allclose(by_state[0], wanted[0], **CLOSE)
     np.testing.assert_allclose(counts[0], wanted[1], **CLOSE)
     np.testing.assert_allclose(moments[0], wanted[2], **CLOSE)
     np.testing.assert_allclose(sums[:, 0], wanted[3], **CLOSE)
+    np.testing.assert_allclose(of_class[0], wanted[4], **CLOSE)
 
 
 # ---------------------------------------------------------------- exponential and logarithm

@@ -94,7 +94,7 @@ def test_more_starts_are_not_worse():
 def test_starts_also_split_the_network_of_one_component_less():
     first = fit_one(2)
     second = fit_one(3, previous=first.network)
-    assert [s.origin for s in second.starts] == ["random", "random", "split", "split"]
+    assert [s.origin for s in second.starts] == ["random", "random", "random", "split"]
     assert [s.origin for s in fit_one(1).starts] == ["naive Bayes"]
 
 

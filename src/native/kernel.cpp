@@ -376,8 +376,8 @@ int padded_components(int n) { return n <= 2 ? 2 : n <= 4 ? 4 : n > 8 && n <= 12
 
 // ---------------------------------------------------------------- a row over several classes
 
-// One row over the states of classes [c_begin, c_end): all of them if it is unlabelled.
-void visit_row(const Table& t, const Shape& shape, const Network& net, int64_t row, int c_begin, int c_end,
+// One row over the states of classes [c_begin, c_end): all of them if it is unlabelled. Returns its log-likelihood.
+double visit_row(const Table& t, const Shape& shape, const Network& net, int64_t row, int c_begin, int c_end,
                bool hard, Statistics& s, double* cells, double* joint, double* by_component) {
     const int H = shape.n_components, s_begin = c_begin * H, n = (c_end - c_begin) * H;
     const bool shared_cells = shape.n_cells < shape.n_states;
@@ -403,7 +403,8 @@ void visit_row(const Table& t, const Shape& shape, const Network& net, int64_t r
         total += by_component[k];
         most = by_component[k] > most ? by_component[k] : most;
     }
-    s.log_likelihood += weight * (top + std::log(total));
+    const double fit = weight * (top + std::log(total));
+    s.log_likelihood += fit;
     s.joint += weight * top;
     s.classification += weight * (top + std::log(most));
     for (int i = 0; i < n; ++i) r[i] = hard ? (i == best ? weight : 0.0) : r[i] * (weight / total);
@@ -414,6 +415,7 @@ void visit_row(const Table& t, const Shape& shape, const Network& net, int64_t r
         r = cells;
     }
     collect_cells(t, shape, row, base, n_cells, r, s);
+    return fit;
 }
 
 // Numbers 0 .. n - 1 in the order of their labels, -1 first; bucket[c + 1] is the end of class c in it.
@@ -462,9 +464,11 @@ void expect(const Table& t, const Shape& shape, const Network& net, int64_t begi
             const int n_rows = bucket[c + 1] - first;
             if (n_rows == 0) continue;
             if (c < 0 || !visit_few) {
-                for (int i = first; i < first + n_rows; ++i)
-                    visit_row(t, shape, net, at + order[i], c < 0 ? 0 : c, c < 0 ? C : c + 1, hard, s, cells, joint,
-                              by_component);
+                for (int i = first; i < first + n_rows; ++i) {
+                    const double fit = visit_row(t, shape, net, at + order[i], c < 0 ? 0 : c, c < 0 ? C : c + 1, hard,
+                                                 s, cells, joint, by_component);
+                    if (c >= 0) s.of_class[c] += fit;
+                }
                 continue;
             }
             ClassView view{c, shape.first_cell[c], net.log_weight + c * H, complete + c * H};
@@ -476,7 +480,9 @@ void expect(const Table& t, const Shape& shape, const Network& net, int64_t begi
                     total[i] *= t.weights[at + order[first + i]];
                 }
             const double joint_sum = sum_array(top, n_rows);
-            s.log_likelihood += joint_sum + sum_array(total, n_rows);
+            const double fit = joint_sum + sum_array(total, n_rows);
+            s.log_likelihood += fit;
+            s.of_class[c] += fit;
             s.joint += joint_sum;
             s.classification += joint_sum;
         }

@@ -41,6 +41,7 @@ struct Statistics {
     double* states;   // (n_states,) expected case counts
     double* counts;   // (n_levels, n_cells)
     double* moments;  // (3, n_numbers, n_cells): N, sum x, sum x^2 over observed values
+    double* of_class;  // (n_classes,) sum_l w_l log p(x_l, c) over the rows labelled c
     double log_likelihood;  // sum_l w_l log p(x_l, c_l), or log p(x_l) of an unlabelled row
     double joint;           // sum_l w_l max_s log p(s, x_l): what CEM climbs
     double classification;  // sum_l w_l log p(x_l, c_l, z_l), z_l = argmax_h: what ICL needs

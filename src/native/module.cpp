@@ -431,16 +431,17 @@ nb::tuple expect(const Rows& rows, const States& states, In<double, 2> log_weigh
     Out counts_of_states = zeros({S, N});
     Out counts = zeros({S, L, K});
     Out moments = zeros({S, 3, J, K});
+    Out of_class = zeros({S, size_t(narrow.n_classes)});
     Out sums = zeros({3, S});
     nb::gil_scoped_release release;
     Crew nobody(1);
     if (!crew) crew = &nobody;
 
-    // Parameters of a network, then statistics of a block: states, numbers, fused levels; and room to work in.
+    // Parameters of a network, then statistics of a block: states, classes, numbers, fused levels; and room to work in.
     const Padding padding(narrow);
     const Shape& shape = padding.shape;
     const size_t width = size_t(shape.n_cells), n_states = size_t(shape.n_states);
-    const size_t at_numbers = aligned(n_states), at_levels = at_numbers + aligned(3 * J * width),
+    const size_t at_classes = aligned(n_states), at_numbers = at_classes + aligned(of_class.shape(1)), at_levels = at_numbers + aligned(3 * J * width),
                  at_rest = at_levels + aligned(size_t(rows.n_fused()) * width),
                  size_of_network = at_rest + aligned(L * width),
                  size_of_block = at_rest + aligned(size_t(kernel->scratch_size(shape)));
@@ -462,7 +463,7 @@ nb::tuple expect(const Rows& rows, const States& states, In<double, 2> log_weigh
         const double* from = network(s);
         double* to = blocks.data() + size_t(task) * size_of_block;
         std::fill_n(to, at_rest, 0.0);
-        statistics[size_t(task)] = {to, to + at_levels, to + at_numbers, 0, 0, 0};
+        statistics[size_t(task)] = {to, to + at_levels, to + at_numbers, to + at_classes, 0, 0, 0};
         kernel->expect(table, shape, network_of(from, from + at_levels, from + at_numbers, J * width),
                        begin + (end - begin) * int64_t(b) / n_blocks, begin + (end - begin) * int64_t(b + 1) / n_blocks,
                        hard, statistics[size_t(task)], to + at_rest);
@@ -484,11 +485,12 @@ nb::tuple expect(const Rows& rows, const States& states, In<double, 2> log_weigh
         }
         rows.unfuse(total + at_levels, width, levels);
         padding.narrow_states(total, counts_of_states.data() + s * N);
+        std::copy_n(total + at_classes, of_class.shape(1), of_class.data() + s * of_class.shape(1));
         padding.narrow_cells(3 * J, total + at_numbers, moments.data() + s * 3 * J * K);
         padding.narrow_cells(L, levels, counts.data() + s * L * K);
     });
     nb::gil_scoped_acquire acquire;
-    return nb::make_tuple(counts_of_states, counts, moments, sums);
+    return nb::make_tuple(counts_of_states, counts, moments, sums, of_class);
 }
 
 void posterior(const Rows& rows, const States& states, In<double, 2> log_weight, In<double, 3> log_table,

@@ -81,8 +81,8 @@ def expect(
     hard: bool,
     n_blocks: int = 1,
     crew: Crew | None = None,
-) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return statistics of states, levels (counts), numbers (N, sum x, sum x^2) and three sums of log p."""
+) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    """Return statistics of states, levels (counts), numbers (N, sum x, sum x^2), three sums of log p, and classes."""
 
 def posterior(
     rows: Rows,

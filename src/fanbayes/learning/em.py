@@ -150,6 +150,18 @@ def _plain_step(problem: Problem, climb: Climb) -> Climb:
     return Climb(network, statistics, objective, _longer(climb, objective), objective - climb.objective, climb.reach)
 
 
+def go_if_better(problem: Problem, climb: Climb, network: Network) -> tuple[Climb, NDArray[np.bool_]]:
+    """Look at other networks, one for each, and go there where the objective is not lower; say where.
+
+    It takes a pass, also where it is in vain.
+    """
+    statistics, objective = _look(problem, network)
+    there = Climb(network, statistics, objective, _longer(climb, objective), climb.gain, climb.reach)
+    here = replace(climb, traces=_longer(climb, climb.objective))
+    better = objective >= climb.objective  # False for NaN
+    return there.where(better, here), better
+
+
 def _maximise(problem: Problem, climb: Climb) -> Network:
     return estimate(climb.statistics, climb.network.structure, climb.network.layout, problem.prior)
 
@@ -179,11 +191,9 @@ def _accelerated_cycle(problem: Problem, climb: Climb) -> Climb:
     a = -np.minimum(wanted, climb.reach)
     far = x0 - 2 * a[:, None] * r + (a * a)[:, None] * v
     network = _from_coordinates(second, far, problem.prior)
-    statistics, objective = _look(problem, network)
+    landed, better = go_if_better(problem, first, network)
     further = np.where(wanted > climb.reach, 2.0, 1.0) * climb.reach
-    leap = Climb(network, statistics, objective, _longer(first, objective), first.gain, further)
-    stay = replace(first, traces=_longer(first, first.objective), reach=np.maximum(1.0, -a / 2))
-    return leap.where(objective >= first.objective, stay)  # False for NaN
+    return replace(landed, reach=np.where(better, further, np.maximum(1.0, -a / 2)))
 
 
 def _coordinates(network: Network) -> Floats:

@@ -54,7 +54,7 @@ def workers(n_threads: int) -> Iterator[Workers]:
 def expect(table: EncodedTable, network: Model, hard: bool, crew: Workers) -> Statistics:
     """Statistics of all rows under each network: expected (8), or of the best completion (9) if `hard`."""
     n_statistics = (table.rows.n_levels + 3 * table.layout.n_numbers) * network.structure.n_cells
-    by_state, counts, moments, sums = _native.expect(
+    by_state, counts, moments, sums, of_class = _native.expect(
         table.rows,
         network.structure.native,
         *network.kernel_arguments,
@@ -64,7 +64,7 @@ def expect(table: EncodedTable, network: Model, hard: bool, crew: Workers) -> St
         _n_blocks(table, network, n_statistics),
         crew.crew,
     )
-    return Statistics(by_state, counts, moments, sums[0], sums[1], sums[2])
+    return Statistics(by_state, counts, moments, of_class, sums[0], sums[1], sums[2])
 
 
 def posterior(

@@ -10,9 +10,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fanbayes.learning.em import Climb, Problem, advance, arrived, begin, has_converged
+from fanbayes.learning.em import Climb, Problem, advance, arrived, begin, go_if_better, has_converged
 from fanbayes.learning.expectation import expect
 from fanbayes.learning.per_class import class_scores, compose
+from fanbayes.learning.recombination import recombined
 from fanbayes.learning.scores import Criterion, Scores, score
 from fanbayes.learning.starts import labelled_naive_bayes, random_networks, split_networks
 from fanbayes.model.network import Network, Statistics
@@ -145,13 +146,17 @@ def _with_rivals_finished(problem: Problem, search: Search, fits: list[Fit]) -> 
     best = {criterion: max(getattr(fit.scores, criterion) for fit in fits) for criterion in search.criteria}
 
     def finished(fit: Fit) -> Fit:
-        if fit.converged or all(getattr(fit.scores, name) < top - margin for name, top in best.items()):
+        n_passes = search.max_iter - fit.n_iter - 1  # after the first look
+        behind = all(getattr(fit.scores, criterion) < top - margin for criterion, top in best.items())
+        if fit.converged or behind or n_passes < 0:
             return fit
         began = time.perf_counter() - fit.seconds
-        climb = advance(problem, begin(problem, fit.network), search.max_iter - fit.n_iter, search.tol)
+        climb = advance(problem, begin(problem, fit.network), n_passes, search.tol)
         climb = replace(climb, traces=(fit.trace + climb.traces[0],))
-        end = {"objective": float(climb.objective[0]), "trace": climb.traces[0]}
-        starts = tuple(replace(start, **end) if start.status == "best" else start for start in fit.starts)
+        end, trace = float(climb.objective[0]), climb.traces[0]
+        starts = tuple(
+            replace(start, objective=end, trace=trace) if start.status == "best" else start for start in fit.starts
+        )
         return _finished(problem, search, fit.n_components, climb, starts, began)
 
     return Selection(tuple(map(finished, fits)))
@@ -180,6 +185,8 @@ def continue_with_cem(problem: Problem, search: Search, selection: Selection) ->
 
 def fit_size(problem: Problem, search: Search, size: int, nb: NaiveBayes, previous: Network | None) -> Fit | None:
     """Best network of one size, of several starts: short runs, the worse half dropped, the best finished.
+
+    Before half of them are dropped, they exchange what they found for each class (`recombined`).
 
     None if every start degenerated.
 
@@ -216,7 +223,12 @@ def fit_size(problem: Problem, search: Search, size: int, nb: NaiveBayes, previo
         climb = advance(trial, climb, min(ROUND, search.max_iter - climb.n_iter), tol)
         drop_degenerate()
         rank = np.argsort(np.argsort(-climb.objective, kind="stable"), kind="stable")
-        retire(rank < (len(places) + 1) // 2, "stopped")
+        keep = rank < (len(places) + 1) // 2
+        others = recombined(trial, climb, rank[keep]) if climb.n_iter < search.max_iter else None
+        retire(keep, "stopped")
+        if others is not None:
+            climb, better = go_if_better(trial, climb, others)
+            climb = replace(climb, gain=np.where(better, np.inf, climb.gain))
     if trial.table is not problem.table:
         climb = begin(problem, advance(trial, climb, 2 * ROUND, tol).network)
     climb = advance(problem, climb, search.max_iter - climb.n_iter, tol)
@@ -263,7 +275,7 @@ def _starts(
         return arrived(problem, network, statistics) if nothing_hidden else begin(problem, network), ["naive Bayes"]
     if structure.n_components == 1:
         return begin(problem, random_networks(naive, structure, problem.prior, rng, 1)), ["random"]
-    n_split = 0 if previous is None else search.n_init // 2
+    n_split = 0 if previous is None else search.n_init // 3
     n_random = search.n_init - n_split
     climb = begin(problem, random_networks(naive, structure, problem.prior, rng, n_random))
     if previous is not None and n_split:

@@ -52,6 +52,8 @@ class Statistics:
     counts : (n_networks, n_levels, n_cells)
     moments : (n_networks, 3, n_numbers, n_cells)
         N, sum x and sum x^2 of the observed values.
+    of_class : (n_networks, n_classes)
+        log p(D_c | theta), of the rows that are labelled c.
     log_likelihood : (n_networks,)
         log p(D | theta).
     joint : (n_networks,)
@@ -63,6 +65,7 @@ class Statistics:
     states: Floats
     counts: Floats
     moments: Floats
+    of_class: Floats
     log_likelihood: Floats
     joint: Floats
     classification: Floats
