@@ -30,7 +30,7 @@ class Crew {
         for (int64_t seen = 0;;) {
             // Calls come in quick succession: to be asleep would cost more than to look for the next a little.
             lock.unlock();
-            const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(50);
+            const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(300);
             while (calls_ == seen && std::chrono::steady_clock::now() < until) {
             }
             lock.lock();
