@@ -18,11 +18,20 @@ constexpr int NATIVE = 2;
 #endif
 constexpr int CHUNK = 512;  // rows that the E-step orders by class and finishes together
 constexpr int ROWS = 64;    // rows that the posterior finishes together
+constexpr int MOST_IN_TILE = 32, TILE = 2048;  // rows, and numbers, that the E-step keeps in the nearest cache
 
 constexpr auto LARGER = [](auto x, auto y) { return x > y ? x : y; };
 constexpr auto PLUS = [](auto x, auto y) { return x + y; };
 
 inline int padded(int n) { return (n + NATIVE - 1) / NATIVE * NATIVE; }
+
+int rows_in_tile(int n_states) {
+    const int fit = TILE / n_states;
+    return fit < 4 ? 4 : fit > MOST_IN_TILE ? MOST_IN_TILE : fit;
+}
+
+// Doubles for the states of a tile; exponentials are taken of several vectors at once.
+int64_t room_for_tile(int n_states) { return (4 * n_states > TILE ? 4 * n_states : TILE) + 4 * NATIVE; }
 
 // ---------------------------------------------------------------- arrays of any length
 
@@ -100,53 +109,31 @@ void score_cells(const Table& t, const Shape& shape, const Network& net, int64_t
     for (; done < n; done += NATIVE) score_lanes<1>(t, shape, net, row, base + done, out + done);
 }
 
-// Adds responsibilities r[0..n) of cells base.. to the statistics.
-void collect_cells(const Table& t, const Shape& shape, int64_t row, int base, int n, const double* r,
-                   Statistics& s) {
-    const int64_t K = shape.n_cells, plane = int64_t(t.n_numbers) * K;
-    const uint8_t* narrow = t.narrow + row * t.n_narrow;
-    for (int j = 0; j < t.n_narrow; ++j) {
-        double* p = s.counts + (t.first_level[j] + narrow[j]) * K + base;
-        for (int k = 0; k < n; ++k) p[k] += r[k];
-    }
-    const uint16_t* wide = t.wide + row * t.n_wide;
-    for (int j = 0; j < t.n_wide; ++j) {
-        double* p = s.counts + (t.first_level[t.n_narrow + j] + wide[j]) * K + base;
-        for (int k = 0; k < n; ++k) p[k] += r[k];
-    }
-    const double* numbers = t.numbers + row * t.n_numbers;
-    for (int j = 0; j < t.n_numbers; ++j) {
-        double x = numbers[j];
-        if (x != x) continue;
-        double* p = s.moments + j * K + base;
-        for (int k = 0; k < n; ++k) {
-            p[k] += r[k];
-            p[plane + k] += r[k] * x;
-            p[2 * plane + k] += r[k] * x * x;
-        }
-    }
-}
-
 ALWAYS_INLINE double log_sum_exp(const double* x, int n, double top) {
     double total = 0;
     for (int i = 0; i < n; ++i) total += std::exp(x[i] - top);
     return top + std::log(total);
 }
 
-// ---------------------------------------------------------------- rows of one class, few states
-
-struct ClassView {
-    int c, base;             // class, first cell of its states
-    const double* prior;     // (n_components,) log weight, -infinity where there is no such state
-    const double* complete;  // the same plus the Gaussian norms of all columns
-};
+// ---------------------------------------------------------------- rows of one class, or without a label
 
 template <int N>
 struct Number {
     constexpr operator int() const { return N; }
 };
 
-// Some rows of one class; in what follows, R of them at once, and the states of the class are NV vectors of W lanes.
+// The states that a row may be in: those of its class, or all. In what follows, R rows are looked at at once, and NV
+// vectors of W states.
+struct View {
+    int state, base;         // first state, first cell
+    int n_states, n_cells;   // fewer cells if classes share them
+    const double* prior;     // (n_cells,) what the scores begin with: log weights, -infinity where there is no such state
+    const double* complete;  // the same plus the Gaussian norms of all columns
+    const double* weight;    // (n_states,) log weights where classes share cells, and the scores begin with 0; else null
+
+    View from(int k) const { return {state, base + k, n_states, n_cells, prior + k, complete + k, weight}; }
+};
+
 struct Rows {
     const int32_t* order;
     int64_t begin;
@@ -155,10 +142,47 @@ struct Rows {
     Rows from(int r) const { return {order + r, begin}; }
 };
 
-// out = log p(s, x) for the states of the class, (R, NV * W). `COMPLETE`: no number of the rows is missing.
+// How n states are cut into vectors: each(W, NV, first). All at once ...
+template <int W, int NV>
+struct Whole {
+    static constexpr int STATES = W * NV;
+    template <typename Each>
+    ALWAYS_INLINE void cut(int, Each each) {
+        each(Number<W>{}, Number<NV>{}, 0);
+    }
+};
+
+// ... or any even number, piece by piece.
+struct Pieces {
+    static constexpr int STATES = 0;
+    template <typename Each>
+    ALWAYS_INLINE void cut(int n, Each each) {
+        int at = 0;
+        for (; at + 4 * NATIVE <= n; at += 4 * NATIVE) each(Number<NATIVE>{}, Number<4>{}, at);
+        for (; at + NATIVE <= n; at += NATIVE) each(Number<NATIVE>{}, Number<1>{}, at);
+        if constexpr (NATIVE > 4)
+            for (; at + 4 <= n; at += 4) each(Number<4>{}, Number<1>{}, at);
+        for (; at + 2 <= n; at += 2) each(Number<2>{}, Number<1>{}, at);
+    }
+};
+
+// Rows in flight while their sums fit into the registers, and columns while their moments do.
+template <int W, int NV>
+constexpr int ROWS_AT_ONCE = W * NV <= 2 * NATIVE ? 4 : NV <= 4 ? 2 : 1;
+template <int NV>
+constexpr int COLUMNS_AT_ONCE = NV == 1 ? 4 : NV <= 3 ? 2 : 1;
+
+template <int R, typename Each>
+ALWAYS_INLINE void in_groups(int n, Each each) {  // of R, then single ones
+    int i = 0;
+    for (; i + R <= n; i += R) each(Number<R>{}, i);
+    for (; i < n; ++i) each(Number<1>{}, i);
+}
+
+// out = log p(s, x) (R, NV * W), rows `stride` apart. `COMPLETE`: no number of the rows is missing.
 template <int W, int NV, int R, bool COMPLETE>
-ALWAYS_INLINE void score(const Table& t, const Shape& shape, const Network& net, const ClassView& view, Rows rows,
-                         double* out) {
+ALWAYS_INLINE void score(const Table& t, const Shape& shape, const Network& net, const View& view, Rows rows,
+                         double* out, int stride) {
     const int64_t K = shape.n_cells;
     const uint8_t* narrow[R];
     const uint16_t* wide[R];
@@ -198,7 +222,7 @@ ALWAYS_INLINE void score(const Table& t, const Shape& shape, const Network& net,
         }
     }
     for (int r = 0; r < R; ++r)
-        for (int v = 0; v < NV; ++v) store<W>(out + (r * NV + v) * W, a[r][v]);
+        for (int v = 0; v < NV; ++v) store<W>(out + r * stride + v * W, a[r][v]);
 }
 
 // Maximum, sum, ... of each of R rows of `a`, (R, NV * W).
@@ -215,10 +239,30 @@ ALWAYS_INLINE void reduce_rows(const double* a, double* out, Op op) {
         for (int r = 0; r < R; ++r) out[r] = reduce<W>(lanes[r], op);
 }
 
-// Adds responsibilities of R rows, (R, NV * W), to the counts of states and of discrete columns.
+// The same of n rows of S states.
+template <typename Cut, typename Op>
+ALWAYS_INLINE void reduce_tile(const double* a, int S, int n, double* out, Op op) {
+    if constexpr (Cut::STATES != 0) {
+        Cut::cut(S, [&](auto W, auto NV, int) {
+            in_groups<ROWS_AT_ONCE<W, NV>>(
+                n, [&](auto R, int i) { reduce_rows<W, NV, R>(a + i * S, out + i, op); });
+        });
+    } else {
+        for (int i = 0; i < n; ++i) {
+            out[i] = op(a[i * S], a[i * S + 1]);
+            Cut::cut(S - 2, [&](auto W, auto NV, int at) {
+                double part;
+                reduce_rows<W, NV, 1>(a + i * S + 2 + at, &part, op);
+                out[i] = op(out[i], part);
+            });
+        }
+    }
+}
+
+// Adds responsibilities of R rows, (R, NV * W), to the counts of discrete columns.
 template <int W, int NV, int R>
-ALWAYS_INLINE void count(const Table& t, const Shape& shape, const ClassView& view, Rows rows,
-                         const double* responsibilities, Statistics& s) {
+ALWAYS_INLINE void count(const Table& t, const Shape& shape, const View& view, Rows rows,
+                         const double* responsibilities, int stride, Statistics& s) {
     const int64_t K = shape.n_cells;
     const uint8_t* narrow[R];
     const uint16_t* wide[R];
@@ -226,13 +270,7 @@ ALWAYS_INLINE void count(const Table& t, const Shape& shape, const ClassView& vi
     for (int r = 0; r < R; ++r) {
         narrow[r] = t.narrow + rows[r] * t.n_narrow;
         wide[r] = t.wide + rows[r] * t.n_wide;
-        for (int v = 0; v < NV; ++v) a[r][v] = load<W>(responsibilities + (r * NV + v) * W);
-    }
-    double* states = s.states + shape.first_state[view.c];
-    for (int v = 0; v < NV; ++v) {
-        Vector<W> cases = a[0][v];
-        for (int r = 1; r < R; ++r) cases += a[r][v];
-        store<W>(states + v * W, load<W>(states + v * W) + cases);
+        for (int v = 0; v < NV; ++v) a[r][v] = load<W>(responsibilities + r * stride + v * W);
     }
     for (int j = 0; j < t.n_narrow; ++j) {
         double* counts = s.counts + t.first_level[j] * K + view.base;
@@ -252,8 +290,8 @@ ALWAYS_INLINE void count(const Table& t, const Shape& shape, const ClassView& vi
 
 // Adds responsibilities of n rows, (n, NV * W), to the moments of J numeric columns from column j on.
 template <int W, int NV, int J, bool COMPLETE>
-ALWAYS_INLINE void add_moments(const Table& t, const Shape& shape, const ClassView& view, Rows rows, int n, int j,
-                               const double* responsibilities, Statistics& s) {
+ALWAYS_INLINE void add_moments(const Table& t, const Shape& shape, const View& view, Rows rows, int n, int j,
+                               const double* responsibilities, int stride, Statistics& s) {
     const int64_t K = shape.n_cells, plane = int64_t(t.n_numbers) * K;
     Vector<W> cases[J][NV], first[J][NV], second[J][NV];
     for (int i = 0; i < J; ++i)
@@ -261,7 +299,7 @@ ALWAYS_INLINE void add_moments(const Table& t, const Shape& shape, const ClassVi
     for (int r = 0; r < n; ++r) {
         const double* numbers = t.numbers + rows[r] * t.n_numbers + j;
         for (int v = 0; v < NV; ++v) {
-            const Vector<W> a = load<W>(responsibilities + (r * NV + v) * W);
+            const Vector<W> a = load<W>(responsibilities + r * stride + v * W);
             for (int i = 0; i < J; ++i) {
                 Vector<W> x = broadcast<W>(numbers[i]);
                 if (!COMPLETE) {
@@ -283,140 +321,130 @@ ALWAYS_INLINE void add_moments(const Table& t, const Shape& shape, const ClassVi
         }
 }
 
-// Rows of one class, a tile at a time: scores, responsibilities and statistics one after the other, so that the
-// exponentials of many rows overlap.
-template <int W, int NV, int R>
-void visit_class(const Table& t, const Shape& shape, const Network& net, const ClassView& view, Rows rows, int n_rows,
-                 bool hard, Statistics& s, double* complete_mass, double* top, double* total) {
-    constexpr int TILE = 32;
-    constexpr int J = NV == 1 ? 4 : NV <= 3 ? 2 : 1;  // columns whose moments fit into the registers
-    alignas(64) double a[TILE * NV * W];  // of each state, one after the other: log p, p / max p, responsibility
-    double share[TILE];
-    int32_t best[TILE];
-    auto for_lanes = [&](int n, auto each) {
-        for (int i = 0; i < n; ++i)
-            for (int v = 0; v < NV; ++v) store<W>(a + (i * NV + v) * W, each(i, load<W>(a + (i * NV + v) * W)));
+// A tile of rows at a time: scores, responsibilities and statistics one after the other, so that the exponentials of
+// many rows overlap. `a` has room for them. Of each row: top = max_s log p(s, x), total = sum_s p(s, x) / exp(top) and, if
+// it has no label, most = max_h sum_c p(c, h, x) / exp(top).
+template <typename Cut>
+void visit(const Table& t, const Shape& shape, const Network& net, const View& view, Rows rows, int n_rows, bool hard,
+           Statistics& s, double* complete_mass, double* a, double* top, double* total, double* most) {
+    const int S = Cut::STATES ? Cut::STATES : view.n_states, K = Cut::STATES ? Cut::STATES : view.n_cells;
+    const int H = shape.n_components, n_tile = Cut::STATES ? MOST_IN_TILE : rows_in_tile(S);
+    double share[MOST_IN_TILE];
+    int32_t best[MOST_IN_TILE];
+    auto change = [&](int n, auto function) {  // x = function(i, x), of all states of all rows
+        Cut::cut(S, [&](auto W, auto NV, int at) {
+            for (int i = 0; i < n; ++i)
+                for (int v = 0; v < NV; ++v) {
+                    double* x = a + i * S + at + v * W;
+                    store<W>(x, function(i, load<W>(x)));
+                }
+        });
     };
-    auto in_groups = [&](int n, auto each) {  // of R rows, then single ones
-        int i = 0;
-        for (; i + R <= n; i += R) each(Number<R>{}, i);
-        for (; i < n; ++i) each(Number<1>{}, i);
+    auto add_rows = [&](int n_lanes, int n, double* to, double* and_to) {  // `and_to` may be null
+        Cut::cut(n_lanes, [&](auto W, auto NV, int at) {
+            for (int v = 0; v < NV; ++v) {
+                auto row = [&](int i) { return load<W>(a + i * S + at + v * W); };
+                Vector<W> sum = Vector<W>{}, other = Vector<W>{};
+                int i = 0;
+                for (; i + 4 <= n; i += 4) {
+                    sum += row(i) + row(i + 1);
+                    other += row(i + 2) + row(i + 3);
+                }
+                for (; i < n; ++i) sum += row(i);
+                sum += other;
+                auto add = [&](double* p) { store<W>(p, load<W>(p) + sum); };
+                add(to + at + v * W);
+                if (and_to) add(and_to + at + v * W);
+            }
+        });
     };
-    for (int done = 0; done < n_rows; done += TILE, top += TILE, total += TILE) {
-        const int n = n_rows - done < TILE ? n_rows - done : TILE;
+    for (int done = 0; done < n_rows; done += n_tile, top += n_tile, total += n_tile, most += n_tile) {
+        const int n = n_rows - done < n_tile ? n_rows - done : n_tile;
         const Rows tile = rows.from(done);
         auto any_missing = [&](int i, int size) {
             uint8_t missing = 0;
             for (int r = 0; t.incomplete && r < size; ++r) missing |= t.incomplete[tile[i + r]];
             return missing != 0;
         };
-        in_groups(n, [&](auto size, int i) {
-            if (any_missing(i, size))
-                score<W, NV, size, false>(t, shape, net, view, tile.from(i), a + i * NV * W);
-            else
-                score<W, NV, size, true>(t, shape, net, view, tile.from(i), a + i * NV * W);
+        Cut::cut(K, [&](auto W, auto NV, int at) {
+            in_groups<ROWS_AT_ONCE<W, NV>>(n, [&](auto R, int i) {
+                if (any_missing(i, R))
+                    score<W, NV, R, false>(t, shape, net, view.from(at), tile.from(i), a + i * S + at, S);
+                else
+                    score<W, NV, R, true>(t, shape, net, view.from(at), tile.from(i), a + i * S + at, S);
+            });
         });
-        in_groups(n, [&](auto size, int i) {
-            reduce_rows<W, NV, size>(a + i * NV * W, top + i, LARGER);
-        });
-        for_lanes(n, [&](int i, Vector<W> x) { return x - top[i]; });
+        if (view.weight)
+            for (int i = 0; i < n; ++i)
+                for (int k = S - 1; k >= 0; --k) a[i * S + k] = a[i * S + k % K] + view.weight[k];
+
+        // Responsibilities p(s | x) (8), or all to the most probable state (9); times the row's weight.
+        reduce_tile<Cut>(a, S, n, top, LARGER);
+        change(n, [&](int i, auto x) { return x - top[i]; });
         if (hard)
             for (int i = 0; i < n; ++i)
-                for (best[i] = 0; best[i] < NV * W - 1 && a[i * NV * W + best[i]] != 0;) ++best[i];
-        exp_of_negatives(a, n * NV * W);
-        in_groups(n, [&](auto size, int i) {
-            reduce_rows<W, NV, size>(a + i * NV * W, total + i, PLUS);
-        });
+                for (best[i] = 0; best[i] < S - 1 && a[i * S + best[i]] != 0;) ++best[i];
+        exp_of_negatives(a, n * S);
+        reduce_tile<Cut>(a, S, n, total, PLUS);
+        for (int i = 0; i < n && S > H; ++i) {
+            most[i] = 0;
+            for (int h = 0; h < H; ++h) {
+                double mass = 0;
+                for (int k = h; k < S; k += H) mass += a[i * S + k];
+                most[i] = LARGER(most[i], mass);
+            }
+        }
         for (int i = 0; i < n; ++i) share[i] = (t.weights ? t.weights[tile[i]] : 1.0) / (hard ? 1.0 : total[i]);
         if (hard)
             for (int i = 0; i < n; ++i)
-                for (int k = 0; k < NV * W; ++k) a[i * NV * W + k] = k == best[i] ? share[i] : 0.0;
+                for (int k = 0; k < S; ++k) a[i * S + k] = k == best[i] ? share[i] : 0.0;
         else
-            for_lanes(n, [&](int i, Vector<W> x) { return x * share[i]; });
-        in_groups(n, [&](auto size, int i) { count<W, NV, size>(t, shape, view, tile.from(i), a + i * NV * W, s); });
-        int j = 0;
-        if (any_missing(0, n)) {
-            for (; j + J <= t.n_numbers; j += J) add_moments<W, NV, J, false>(t, shape, view, tile, n, j, a, s);
-            for (; j < t.n_numbers; ++j) add_moments<W, NV, 1, false>(t, shape, view, tile, n, j, a, s);
-        } else {
+            change(n, [&](int i, auto x) { return x * share[i]; });
+
+        const bool complete = !any_missing(0, n);
+        double* of_complete = complete ? complete_mass + view.state : nullptr;
+        if (view.weight) {
+            add_rows(S, n, s.states, nullptr);
             for (int i = 0; i < n; ++i)
-                for (int v = 0; v < NV; ++v)
-                    store<W>(complete_mass + v * W, load<W>(complete_mass + v * W) + load<W>(a + (i * NV + v) * W));
-            for (; j + J <= t.n_numbers; j += J) add_moments<W, NV, J, true>(t, shape, view, tile, n, j, a, s);
-            for (; j < t.n_numbers; ++j) add_moments<W, NV, 1, true>(t, shape, view, tile, n, j, a, s);
+                for (int k = K; k < S; ++k) a[i * S + k % K] += a[i * S + k];
+            if (complete) add_rows(K, n, of_complete, nullptr);
+        } else {
+            add_rows(S, n, s.states + view.state, of_complete);
         }
+        Cut::cut(K, [&](auto W, auto NV, int at) {
+            in_groups<ROWS_AT_ONCE<W, NV>>(n, [&](auto R, int i) {
+                count<W, NV, R>(t, shape, view.from(at), tile.from(i), a + i * S + at, S, s);
+            });
+            in_groups<COLUMNS_AT_ONCE<NV>>(t.n_numbers, [&](auto J, int j) {
+                if (complete)
+                    add_moments<W, NV, J, true>(t, shape, view.from(at), tile, n, j, a + at, S, s);
+                else
+                    add_moments<W, NV, J, false>(t, shape, view.from(at), tile, n, j, a + at, S, s);
+            });
+        });
     }
 }
 
-using VisitClass = void (*)(const Table&, const Shape&, const Network&, const ClassView&, Rows, int, bool, Statistics&,
-                            double*, double*, double*);
+using Visit = decltype(&visit<Pieces>);
 
-// Four rows in flight while their sums fit into the registers.
-template <int W, int NV>
-constexpr VisitClass visit_class_of = visit_class<W, NV, (NV <= 2 ? 4 : NV <= 4 ? 2 : 1)>;
-
-VisitClass visitor(int n_components) {
-    if (n_components == 2) return visit_class_of<2, 1>;
+Visit visitor(int n_states) {
+    if (n_states == 2) return visit<Whole<2, 1>>;
     if constexpr (NATIVE > 2)
-        if (n_components == 4) return visit_class_of<4, 1>;
+        if (n_states == 4) return visit<Whole<4, 1>>;
     if constexpr (NATIVE == 8)
-        if (n_components == 12) return visit_class<4, 3, 4>;
-    switch (n_components / NATIVE) {
-        case 1: return visit_class_of<NATIVE, 1>;
-        case 2: return visit_class_of<NATIVE, 2>;
-        case 3: return visit_class_of<NATIVE, 3>;
-        case 4: return visit_class_of<NATIVE, 4>;
-        case 5: return visit_class_of<NATIVE, 5>;
-        case 6: return visit_class_of<NATIVE, 6>;
-        default: return nullptr;
-    }
+        if (n_states == 12) return visit<Whole<4, 3>>;
+    if (n_states % NATIVE == 0) switch (n_states / NATIVE) {
+            case 1: return visit<Whole<NATIVE, 1>>;
+            case 2: return visit<Whole<NATIVE, 2>>;
+            case 3: return visit<Whole<NATIVE, 3>>;
+            case 4: return visit<Whole<NATIVE, 4>>;
+            case 5: return visit<Whole<NATIVE, 5>>;
+            case 6: return visit<Whole<NATIVE, 6>>;
+        }
+    return visit<Pieces>;
 }
 
 int padded_components(int n) { return n <= 2 ? 2 : n <= 4 ? 4 : n > 8 && n <= 12 ? 12 : padded(n); }
-
-// ---------------------------------------------------------------- a row over several classes
-
-// One row over the states of classes [c_begin, c_end): all of them if it is unlabelled. Returns its log-likelihood.
-double visit_row(const Table& t, const Shape& shape, const Network& net, int64_t row, int c_begin, int c_end,
-               bool hard, Statistics& s, double* cells, double* joint, double* by_component) {
-    const int H = shape.n_components, s_begin = c_begin * H, n = (c_end - c_begin) * H;
-    const bool shared_cells = shape.n_cells < shape.n_states;
-    const int base = shared_cells ? 0 : s_begin, n_cells = shared_cells ? H : n;
-    score_cells(t, shape, net, row, base, n_cells, cells);
-    double top = -INFINITY;
-    int best = 0;
-    for (int i = 0; i < n; ++i) {
-        joint[i] = net.log_weight[s_begin + i] + cells[shared_cells ? i % H : i];
-        if (joint[i] > top) {
-            top = joint[i];
-            best = i;
-        }
-    }
-    const double weight = t.weights ? t.weights[row] : 1.0;
-    double* r = joint;  // from here on responsibilities
-    for (int i = 0; i < n; ++i) r[i] = joint[i] - top;
-    exp_array(r, r, n);
-    for (int k = 0; k < H; ++k) by_component[k] = 0;
-    for (int i = 0; i < n; ++i) by_component[i % H] += r[i];
-    double total = 0, most = 0;
-    for (int k = 0; k < H; ++k) {
-        total += by_component[k];
-        most = by_component[k] > most ? by_component[k] : most;
-    }
-    const double fit = weight * (top + std::log(total));
-    s.log_likelihood += fit;
-    s.joint += weight * top;
-    s.classification += weight * (top + std::log(most));
-    for (int i = 0; i < n; ++i) r[i] = hard ? (i == best ? weight : 0.0) : r[i] * (weight / total);
-    for (int i = 0; i < n; ++i) s.states[s_begin + i] += r[i];
-    if (shared_cells) {
-        for (int k = 0; k < H; ++k) cells[k] = 0;
-        for (int i = 0; i < n; ++i) cells[i % H] += r[i];
-        r = cells;
-    }
-    collect_cells(t, shape, row, base, n_cells, r, s);
-    return fit;
-}
 
 // Numbers 0 .. n - 1 in the order of their labels, -1 first; bucket[c + 1] is the end of class c in it.
 void sort_by_class(const int32_t* labels, int n, int n_classes, int32_t* order, int32_t* bucket) {
@@ -437,24 +465,32 @@ void sort_by_class(const int32_t* labels, int n, int n_classes, int32_t* order, 
 
 void expect(const Table& t, const Shape& shape, const Network& net, int64_t begin, int64_t end, bool hard,
             Statistics& s, double* scratch) {
-    const int H = shape.n_components, C = shape.n_classes;
-    double* cells = scratch;
-    double* joint = cells + padded(shape.n_cells);
-    double* by_component = joint + padded(shape.n_states);
-    double* complete = by_component + padded(H);        // (n_states)
-    double* complete_mass = complete + shape.n_states;  // (n_states)
-    double* top = complete_mass + shape.n_states;
+    const int H = shape.n_components, C = shape.n_classes, S = shape.n_states;
+    const bool shared_cells = shape.n_cells < S;
+    double* a = scratch;
+    double* complete = a + room_for_tile(S);  // (n_states)
+    double* complete_mass = complete + S;     // (n_states)
+    double* nothing = complete_mass + S;      // (n_components) 0, then the Gaussian norms of cells
+    double* norms = nothing + H;
+    double* top = norms + H;
     double* total = top + CHUNK;
-    int32_t* order = reinterpret_cast<int32_t*>(total + CHUNK);
+    double* most = total + CHUNK;
+    int32_t* order = reinterpret_cast<int32_t*>(most + CHUNK);
     int32_t* bucket = order + CHUNK;  // (n_classes + 2): where a class's rows begin in `order`
 
-    for (int i = 0; i < shape.n_states; ++i) {
+    for (int i = 0; i < S; ++i) {
         complete[i] = net.log_weight[i];
         const int cell = shape.first_cell[i / H] + i % H;
         for (int j = 0; j < t.n_numbers; ++j) complete[i] += net.log_norm[int64_t(j) * shape.n_cells + cell];
         complete_mass[i] = 0;
     }
-    const VisitClass visit_few = visitor(H);
+    for (int h = 0; h < H; ++h) {
+        nothing[h] = norms[h] = 0;
+        for (int j = 0; j < t.n_numbers; ++j) norms[h] += net.log_norm[int64_t(j) * shape.n_cells + h];
+    }
+    const View all = shared_cells ? View{0, 0, S, H, nothing, norms, net.log_weight}
+                                  : View{0, 0, S, S, net.log_weight, complete, nullptr};
+    const Visit visit_class = visitor(H), visit_all = shared_cells ? visit<Pieces> : visitor(S);
 
     for (int64_t at = begin; at < end; at += CHUNK) {
         const int n = int(end - at < CHUNK ? end - at : CHUNK);
@@ -463,28 +499,24 @@ void expect(const Table& t, const Shape& shape, const Network& net, int64_t begi
         for (int c = -1, first = 0; c < C; first = bucket[c + 1], ++c) {
             const int n_rows = bucket[c + 1] - first;
             if (n_rows == 0) continue;
-            if (c < 0 || !visit_few) {
-                for (int i = first; i < first + n_rows; ++i) {
-                    const double fit = visit_row(t, shape, net, at + order[i], c < 0 ? 0 : c, c < 0 ? C : c + 1, hard,
-                                                 s, cells, joint, by_component);
-                    if (c >= 0) s.of_class[c] += fit;
-                }
-                continue;
-            }
-            ClassView view{c, shape.first_cell[c], net.log_weight + c * H, complete + c * H};
-            visit_few(t, shape, net, view, Rows{order + first, at}, n_rows, hard, s, complete_mass + c * H, top, total);
+            const bool labelled = c >= 0;
+            const View own{c * H, labelled ? shape.first_cell[c] : 0, H, H, net.log_weight + c * H, complete + c * H, nullptr};
+            (labelled ? visit_class : visit_all)(t, shape, net, labelled ? own : all, Rows{order + first, at}, n_rows,
+                                                 hard, s, complete_mass, a, top, total, most);
             log_array(total, total, n_rows);
-            if (t.weights)
-                for (int i = 0; i < n_rows; ++i) {
-                    top[i] *= t.weights[at + order[first + i]];
-                    total[i] *= t.weights[at + order[first + i]];
-                }
-            const double joint_sum = sum_array(top, n_rows);
-            const double fit = joint_sum + sum_array(total, n_rows);
+            const bool several = !labelled && C > 1;
+            if (several) log_array(most, most, n_rows);
+            for (int i = 0; i < n_rows && t.weights; ++i) {
+                const double weight = t.weights[at + order[first + i]];
+                top[i] *= weight;
+                total[i] *= weight;
+                if (several) most[i] *= weight;
+            }
+            const double joint = sum_array(top, n_rows), fit = joint + sum_array(total, n_rows);
             s.log_likelihood += fit;
-            s.of_class[c] += fit;
-            s.joint += joint_sum;
-            s.classification += joint_sum;
+            s.joint += joint;
+            s.classification += several ? joint + sum_array(most, n_rows) : joint;
+            if (labelled) s.of_class[c] += fit;
         }
     }
     // Rows without a missing number count in every numeric column.
@@ -574,10 +606,10 @@ double gather(const Table& t, const double* table, int64_t rows) {
 }
 
 int64_t scratch_size(const Shape& shape) {
-    const int64_t C = shape.n_classes;
-    const int64_t row = padded(shape.n_cells) + padded(shape.n_states) + padded(shape.n_components);
-    const int64_t of_expect = 2 * shape.n_states + 3 * CHUNK + C + 2, of_posterior = 2 * ROWS * C;
-    return row + (of_expect > of_posterior ? of_expect : of_posterior);
+    const int64_t C = shape.n_classes, S = shape.n_states;
+    const int64_t of_expect = room_for_tile(shape.n_states) + 2 * S + 2 * shape.n_components + 4 * CHUNK + C + 2;
+    const int64_t of_posterior = padded(shape.n_cells) + padded(shape.n_states) + 2 * ROWS * C;
+    return of_expect > of_posterior ? of_expect : of_posterior;
 }
 
 }  // namespace
