@@ -272,11 +272,47 @@ def test_fit_refuses(folder, tmp_path):
         ((*fit, "-t", "outcome", "--model", "svm"), "svm"),
         ((*fit, "-t", "outcome", "--components", "0"), "--components"),
         ((*fit, "-t", "outcome", "--model", "nb", "--components", "2"), "naive Bayes has no components"),
+        ((*fit, "-t", "outcome", "--model", "nb", "--criterion", "bic"), "leave out --criterion"),
+        ((*fit, "-t", "outcome", "--model", "fan-cv", "--criterion", "icl"), "leave out --criterion"),
+        ((*fit, "-t", "outcome", "--model", "fan-cv", "--components", "2"), "leave out --components"),
+        ((*fit, "-t", "outcome", "--effort", "fast"), "choose --model fan-cv"),
         (("fit", "p.csv", "-t", "outcome", "-o", "no/m.fan"), "there is no folder no"),
         (("fit", "p.csv", "-t", "outcome", "-o", "."), "not a file"),
         (("fit", "p.csv", "-t", "outcome", "-o", "../" + tmp_path.name + "/p.csv"), "is read by this command"),
     ]:
         refuse(*arguments, cwd=tmp_path, code=2, says=says, fresh=says == "--target")
+
+
+def test_the_average_goes_through_all_commands(folder, tmp_path):
+    for name in ("patients.csv", "new.csv"):
+        shutil.copy(folder / name, tmp_path)
+    arguments = (
+        "-t",
+        "outcome",
+        "--ignore",
+        "id",
+        "--model",
+        "fan-cv",
+        "--effort",
+        "fast",
+        "-o",
+        "m.fan",
+        "--jobs",
+        "1",
+    )
+    out, _ = run("fit", "patients.csv", *arguments, cwd=tmp_path)
+    members = out.split("weight\n")[1].split("\n\n")[0].splitlines()
+    assert sum(float(line.split()[-1]) for line in members) == pytest.approx(1, abs=0.01)
+    model = fanbayes.load(tmp_path / "m.fan")
+    assert (model.effort, len(model.members_)) == ("fast", len(members))
+    rows = pd.read_csv(tmp_path / "new.csv")
+    wanted = model.predict_proba(rows.drop(columns="id"))
+    run("predict", "m.fan", "new.csv", "-o", "p.csv", cwd=tmp_path)
+    found = pd.read_csv(tmp_path / "p.csv")
+    np.testing.assert_allclose(found["p(ill)"], wanted[:, 0], atol=1e-6)
+    assert all(line in run("show", "m.fan", cwd=tmp_path)[0] for line in members)
+    percent = f"ill {100 * wanted[0, 0]:.1f} %"
+    assert percent in run("explain", "m.fan", "new.csv", "--row", "1", cwd=tmp_path)[0]
 
 
 BAD_FILES = {
@@ -554,6 +590,7 @@ def test_evaluate_refuses(folder, tmp_path):
         (("p.csv", "-t", "outcome", "--out", "few.csv"), "folder"),
         (("p.csv", "-t", "outcome", "--html", "no/page.html"), "there is no folder no"),
         (("p.csv", "-t", "outcome", "--model", "tree"), "tree"),
+        (("p.csv", "-t", "outcome", "--effort", "fast"), "add --model fan-cv"),
         (("p.csv", "-t", "outcome", "--html", "p.csv"), "is read by this command"),
         (("p.csv", "-t", "outcome", "--out", "figures"), "is read by this command"),
     ]:

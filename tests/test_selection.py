@@ -229,3 +229,30 @@ def test_naive_bayes_has_one_candidate(clusters):
     clf = NBClassifier().fit(*clusters)
     assert clf.selection_["n_components"] == [1]
     assert clf.n_components_ == clf.n_iter_ == 1
+
+
+# ---------------------------------------------------------------- rough and finished
+
+
+def test_only_those_that_may_win_are_finished(monkeypatch):
+    reached = []
+    monkeypatch.setattr(selection, "BEHIND", 0.05)
+    found = select(PROBLEM, make_search(sizes=range(1, 6), patience=9, tol=1e-9), 3, reached.append)
+    margin = 0.05 * WORLD.table.total_weight
+    top = max(f.scores.bic for f in reached)
+    for before, after in zip(reached, found.fits):
+        rival = before.scores.bic >= top - margin
+        assert after.converged == (rival or before.converged)
+        assert (after is before) == (before.converged or not rival)
+        assert after.trace[-1] >= before.trace[-1] - 1e-9
+        assert len(after.starts) == len(before.starts)
+        assert next(s for s in after.starts if s.status == "best").trace == after.trace
+    assert not all(f.converged for f in reached)
+    assert {f.converged for f in found.fits} == {True, False}
+
+
+def test_one_size_alone_is_finished_at_once():
+    reached = []
+    found = select(PROBLEM, make_search(sizes=[3], tol=1e-9), 3, reached.append)
+    assert found.fits[0] is reached[0]
+    assert found.fits[0].converged

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fanbayes.commands import options
-from fanbayes.commands.options import Criterion, Model
+from fanbayes.commands.options import Criterion, Effort, Model
 from fanbayes.commands.output import (
     WrongUse,
     note,
@@ -54,7 +54,8 @@ def evaluate(
         ),
     ] = None,
     html: Annotated[Path | None, typer.Option("--html", help="Page of all this to write.", metavar="FILE")] = None,
-    criterion: options.CriterionOption = Criterion.ICL,
+    criterion: options.CriterionOption = None,
+    effort: options.EffortOption = None,
     discrete: options.Discrete = None,
     continuous: options.Continuous = None,
     ignore: options.Ignore = None,
@@ -71,6 +72,9 @@ def evaluate(
     Every row is predicted by models that have not seen it. The reliability diagram and the ROC curves are written
     as SVG files.
     """
+    if effort is not None and Model.FAN_CV not in (model or ()):
+        raise WrongUse("--effort is of fan-cv: leave it out, or add --model fan-cv.")
+    criterion, effort = criterion or Criterion.ICL, effort or Effort.DEFAULT
     if html is not None:
         require_target(html, data)
     if out is not None and out.exists() and not out.is_dir():
@@ -99,7 +103,7 @@ def evaluate(
         raise WrongUse(f"--folds {folds}: {data} has {n_labelled} labelled rows only.")
     wanted = dict.fromkeys([Model.NB, Model.FM, Model.FAN, *(model or ())])
     classifiers = {
-        one.title: classifier(one, criterion, discretize=discretize, components=None, seed=seed, jobs=jobs)
+        one.title: classifier(one, criterion, effort, discretize=discretize, components=None, seed=seed, jobs=jobs)
         for one in wanted
     }
     with warnings_as_notes(), _progress(len(classifiers) * folds) as report:

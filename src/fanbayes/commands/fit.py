@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fanbayes.commands import options
-from fanbayes.commands.options import Criterion, Model
+from fanbayes.commands.options import Criterion, Effort, Model
 from fanbayes.commands.output import (
     WrongUse,
     note,
@@ -44,7 +44,8 @@ def fit(
     target: options.Target,
     out: Annotated[Path, typer.Option("--out", "-o", help="File of the model to write.", metavar="MODEL")],
     model: Annotated[Model, typer.Option("--model", help="Model to learn.")] = Model.FAN,
-    criterion: options.CriterionOption = Criterion.ICL,
+    criterion: options.CriterionOption = None,
+    effort: options.EffortOption = None,
     discrete: options.Discrete = None,
     continuous: options.Continuous = None,
     ignore: options.Ignore = None,
@@ -68,6 +69,11 @@ def fit(
         raise WrongUse("naive Bayes has no components: leave out --components, or choose --model fan.")
     if model is Model.FAN_CV and (components is not None or discretize):
         raise WrongUse("fan-cv tries out numbers of components and intervals: leave out --components and --discretize.")
+    if model in (Model.NB, Model.FAN_CV) and criterion is not None:
+        raise WrongUse(f"{model.value} does not choose a number of components: leave out --criterion.")
+    if model is not Model.FAN_CV and effort is not None:
+        raise WrongUse(f"{model.value} has no --effort: leave it out, or choose --model fan-cv.")
+    criterion, effort = criterion or Criterion.ICL, effort or Effort.DEFAULT
     require_target(out, data)
     from fanbayes.commands.models import classifier
     from fanbayes.commands.rows import read_labelled
@@ -89,7 +95,7 @@ def fit(
     columns = describe_columns(dataset)
     if not json:
         _print_columns(console, dataset, columns)
-    clf = classifier(model, criterion, discretize=discretize, components=components, seed=seed, jobs=jobs)
+    clf = classifier(model, criterion, effort, discretize=discretize, components=components, seed=seed, jobs=jobs)
     if isinstance(clf, FANClassifierCV):
         with warnings_as_notes():
             clf.set_params(verbose=not json and console.is_terminal).fit(dataset.X, dataset.y)

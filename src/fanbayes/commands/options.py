@@ -35,6 +35,14 @@ class Criterion(StrEnum):
     CS = "cs"
 
 
+class Effort(StrEnum):
+    """How much the average tries out."""
+
+    FAST = "fast"
+    DEFAULT = "default"
+    BEST = "best"
+
+
 _FORMATS = "CSV, ARFF (each also .gz, .xz, .bz2) or Parquet"
 _EXISTING = {"exists": True, "dir_okay": False, "show_default": False}
 
@@ -43,7 +51,13 @@ Rows = Annotated[Path, typer.Argument(help=f"Table of rows: {_FORMATS}.", metava
 ModelFile = Annotated[Path, typer.Argument(help="Model that `fanbayes fit` wrote.", metavar="MODEL", **_EXISTING)]
 Target = Annotated[str, typer.Option("--target", "-t", help="Column of the classes.", metavar="COLUMN")]
 CriterionOption = Annotated[
-    Criterion, typer.Option("--criterion", help="Score that chooses the number of components; larger is better.")
+    Criterion | None,
+    typer.Option(
+        "--criterion", help="Score that chooses the number of components; larger is better.", show_default="icl"
+    ),
+]
+EffortOption = Annotated[
+    Effort | None, typer.Option("--effort", help="How much fan-cv tries out.", show_default="default")
 ]
 Discrete = Annotated[
     list[str] | None,
