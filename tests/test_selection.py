@@ -256,3 +256,9 @@ def test_one_size_alone_is_finished_at_once():
     found = select(PROBLEM, make_search(sizes=[3], tol=1e-9), 3, reached.append)
     assert found.fits[0] is reached[0]
     assert found.fits[0].converged
+
+
+@pytest.mark.parametrize("max_iter", [8, 12, 30])
+def test_finishing_takes_no_more_passes_than_are_left(max_iter):
+    found = select(PROBLEM, make_search(sizes=range(1, 4), tol=0.0, max_iter=max_iter), 3, lambda _: None)
+    assert max(f.n_iter for f in found.fits) <= max_iter
