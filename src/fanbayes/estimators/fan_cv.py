@@ -449,17 +449,16 @@ def _with_exponents(c: _Candidate) -> list[_Candidate]:
     groups = [c.parts[k::_GROUPS] for k in range(min(_GROUPS, len(c.parts)))]
     if len(groups) == 1:
         return []
-    of_part: list[tuple[Exponents, Exponents]] = [None] * len(c.parts)  # type: ignore[list-item]
+    each = len(c.log_scores) >= ROWS_PER_EXPONENT * n_features
+    of_part: list[list[Exponents]] = [[]] * len(c.parts)
     for k in range(len(groups)):
         others = [part for j, group in enumerate(groups) if j != k for part in group]
-        of_part[k::_GROUPS] = [learn_exponents(others, n_features, _LONE_THREAD)] * len(groups[k])
-    final = learn_exponents(c.parts, n_features, _LONE_THREAD)
+        of_part[k::_GROUPS] = [learn_exponents(others, n_features, _LONE_THREAD, each)] * len(groups[k])
+    final = learn_exponents(c.parts, n_features, _LONE_THREAD, each)
     names: tuple[Weighting, ...] = ("common", "each")
-    if len(c.log_scores) < ROWS_PER_EXPONENT * n_features:
-        names = ("common",)
     return [
-        replace(c, weighting=name, exponents=final[i], log_scores=_log_scores(c.parts, [e[i] for e in of_part])[0])
-        for i, name in enumerate(names)
+        replace(c, weighting=name, exponents=of_all, log_scores=_log_scores(c.parts, [e[i] for e in of_part])[0])
+        for i, (name, of_all) in enumerate(zip(names, final))
     ]
 
 

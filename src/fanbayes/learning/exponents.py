@@ -70,8 +70,8 @@ def neutral(n_features: int, n_classes: int) -> Exponents:
     return Exponents(np.ones(n_features), np.zeros(n_classes))
 
 
-def learn_exponents(parts: Sequence[Part], n_features: int, crew: Workers) -> tuple[Exponents, Exponents]:
-    """The best common weight, and the best weights.
+def learn_exponents(parts: Sequence[Part], n_features: int, crew: Workers, each: bool = True) -> list[Exponents]:
+    """The best common weight and, if one for `each` feature is asked for, the best weights.
 
     The problem is not concave if there is more than one component. The search for the weights begins at the common
     one and does not end below it.
@@ -103,10 +103,11 @@ def learn_exponents(parts: Sequence[Part], n_features: int, crew: Workers) -> tu
     n_classes = parts[0].network.structure.n_classes
     common, common_value = _minimum(common_loss, np.concatenate([[1.0], np.zeros(n_classes)]), 1)
     start = np.concatenate([np.full(n_features, common[0]), common[1:]])
-    each, value = _minimum(loss, start, n_features)
-    if value > common_value:
-        each = start
-    return tuple(Exponents(x[:n_features], x[n_features:]) for x in (start, each))  # type: ignore[return-value]
+    found = [start]
+    if each:
+        best, value = _minimum(loss, start, n_features)
+        found.append(start if value > common_value else best)
+    return [Exponents(x[:n_features], x[n_features:]) for x in found]
 
 
 def _minimum(loss: Callable[[Floats], tuple[float, Floats]], start: Floats, n_weights: int) -> tuple[Floats, float]:
