@@ -9,11 +9,12 @@ import polars as pl
 import pytest
 from sklearn.base import clone
 from sklearn.metrics import log_loss
-from sklearn.model_selection import GridSearchCV, ShuffleSplit, StratifiedKFold
+from sklearn.model_selection import GridSearchCV, GroupKFold, ShuffleSplit, StratifiedKFold
 
 from fanbayes import CostSensitiveClassifier, FANClassifierCV, NBClassifier
 from fanbayes.estimators import fan_cv
 from fanbayes.estimators.library import library
+from fanbayes.estimators.splits import split_rows
 from fanbayes.learning.expectation import Workers, posterior
 from fanbayes.learning.exponents import learn_exponents
 
@@ -260,23 +261,23 @@ def cases_of(y, n_features=2, sample_weight=None):
 
 def test_integer_folds_are_stratified():
     y = np.repeat([0, 1, 2], [20, 11, 3])
-    splits = fan_cv._splits(4, cases_of(y), 0)
+    splits = split_rows(4, cases_of(y), 0)
     assert len(splits) == 4
     np.testing.assert_array_equal(sum(test.astype(int) for _, test in splits), 1)
     for train, test in splits:
         assert (train != test).all()
         counts = np.bincount(y[test], minlength=3)
         assert (np.abs(counts - np.array([5, 2.75, 0.75])) <= 1).all()
-    assert len(fan_cv._splits(5, cases_of(np.arange(10) % 2), 0)) == 5
+    assert len(split_rows(5, cases_of(np.arange(10) % 2), 0)) == 5
     for nothing_to_judge_by in ([1], [0, 1] * 4 + [0], [3] * 30):
-        assert fan_cv._splits(5, cases_of(np.array(nothing_to_judge_by)), 0) == []
+        assert split_rows(5, cases_of(np.array(nothing_to_judge_by)), 0) == []
 
 
 @pytest.mark.parametrize("cv", [3, StratifiedKFold(3, shuffle=True, random_state=1)])
 def test_unlabelled_rows_are_in_every_training_part(cv):
     y = np.array([0, 1] * 9, dtype=object)
     y[[2, 7, 11]] = None
-    for train, test in fan_cv._splits(cv, cases_of(y), 0):
+    for train, test in split_rows(cv, cases_of(y), 0):
         assert train[[2, 7, 11]].all()
         assert not test[[2, 7, 11]].any()
         assert test.sum() == 5
@@ -295,13 +296,18 @@ def test_a_splitter_and_its_splits_are_the_same(cv, few):
     assert other.log_score_ != a.log_score_
 
 
+def test_a_splitter_that_needs_more_says_what_to_give_instead():
+    with pytest.raises(ValueError, match=r"groups.*cv=list\(splitter\.split\(X, y, groups\)\)"):
+        split_rows(GroupKFold(2), cases_of(np.arange(10) % 2), 0)
+
+
 def test_explicit_splits_count_the_rows_that_were_given():
     """Rows of weight 0 are absent, and the others keep their numbers."""
     y = np.array([0, 1] * 5)
     weight = np.array([1, 0, 1, 1, 0, 1, 1, 2, 1, 1.0])
     present = np.flatnonzero(weight)
     splits = [([0, 1, 2, 3, 4], [5, 6, 7]), (np.arange(10) > 4, np.arange(10) < 3)]  # numbers, and masks
-    found = fan_cv._splits(splits, cases_of(y, sample_weight=weight), 0)
+    found = split_rows(splits, cases_of(y, sample_weight=weight), 0)
     assert [present[train].tolist() for train, _ in found] == [[0, 2, 3], [5, 6, 7, 8, 9]]
     assert [present[test].tolist() for _, test in found] == [[5, 6, 7], [0, 2]]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from fanbayes.data.table import EncodedTable
 from fanbayes.data.views import Treatment, View
 from fanbayes.estimators.library import Effort, Family, library
 from fanbayes.estimators.progress import Report, steps
+from fanbayes.estimators.splits import Split, split_rows
 from fanbayes.estimators.tabular import Cases, TableClassifier, warn_of_constant_columns
 from fanbayes.estimators.validation import require_choice, require_integer
 from fanbayes.learning.expectation import Workers, posterior, workers
@@ -34,8 +34,6 @@ from fanbayes.model.network import Network
 from fanbayes.model.sampling import draw
 
 Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
-Split = tuple[Mask, Mask]
 Weighting = Literal["none", "common", "each"]
 Each = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 
@@ -191,7 +189,7 @@ class FANClassifierCV(TableClassifier):
         view, _ = cases.view("none")
         warn_of_constant_columns(view.schema, stacklevel=3)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        splits = _splits(self.cv, cases, seed)
+        splits = split_rows(self.cv, cases, seed)
         families = library(self.effort, bool(view.schema.continuous))
         if not splits:  # nothing can be held out, so nothing can be compared
             families = families[:1]
@@ -348,69 +346,6 @@ def _threads(n: int) -> Iterator[Each]:
     """
     with threadpool_limits(1), ThreadPoolExecutor(n, thread_name_prefix="fanbayes") as pool:
         yield lambda function, items: list((map if n == 1 else pool.map)(function, items))
-
-
-def _splits(cv: Any, cases: Cases, seed: int) -> list[Split]:
-    """Rows to learn from and labelled rows to hold out, as masks; none if there is nothing to tell apart.
-
-    Unlabelled rows are learnt from in every fold, unless the splits are given row by row.
-    """
-    is_labelled = cases.labels >= 0
-    labelled, n = np.flatnonzero(is_labelled), len(cases.labels)
-    if len(labelled) < 2 or len(cases.classes) < 2:
-        return []
-    if cv is None or isinstance(cv, (int, np.integer)):
-        k = 5 if cv is None else int(cv)
-        if len(labelled) < 2 * k:
-            warnings.warn(
-                f"{len(labelled)} labelled rows are too few to judge models by in {k} folds: the only member is naive "
-                "Bayes; label more rows or use fewer folds (cv)",
-                stacklevel=5,
-            )
-            return []
-        shuffled = np.random.default_rng(seed).permutation(labelled)
-        by_class = shuffled[np.argsort(cases.labels[shuffled], kind="stable")]
-        return [(~_mask(n, test), _mask(n, test)) for test in (by_class[f::k] for f in range(k))]
-    if hasattr(cv, "split"):  # it sees the labelled rows
-        y = cases.classes[cases.labels[labelled]]
-        pairs = cv.split(np.zeros((len(y), 1)), y)
-        splits = [(_mask(n, labelled[train]) | ~is_labelled, _mask(n, labelled[test])) for train, test in pairs]
-    else:
-        place = np.cumsum(cases.present) - 1  # of each row given, among those that count
-        splits = []
-        for pair in cv:
-            train, test = (_mask(n, place[i][cases.present[i]]) for i in _indices(pair, len(cases.present)))
-            if (train & test).any():
-                raise ValueError(f"split {len(splits)} of cv holds out rows that it also learns from")
-            splits.append((train, test & is_labelled))
-    if not splits:
-        raise ValueError(
-            "cv has no splits; give a number of folds, a splitter, or pairs of rows to learn from and test"
-        )
-    for number, (train, test) in enumerate(splits):
-        if not (train & is_labelled).any() or not test.any():
-            raise ValueError(f"split {number} of cv has no labelled row to learn from, or none to hold out")
-    return splits
-
-
-def _indices(pair: Any, n_rows: int) -> list[NDArray[np.intp]]:
-    """Rows to learn from and rows to hold out, of an explicit split."""
-    found = [np.asarray(rows) for rows in pair]
-    found = [rows.astype(np.intp) if rows.size == 0 else rows for rows in found]
-    if len(found) != 2 or any(rows.ndim != 1 or rows.dtype.kind not in "iub" for rows in found):
-        raise ValueError(
-            "cv must be a number, a splitter, or pairs of integer arrays: rows to learn from, rows to hold out"
-        )
-    found = [np.flatnonzero(rows) if rows.dtype.kind == "b" else rows for rows in found]
-    if any(rows.size and not -n_rows <= rows.min() <= rows.max() < n_rows for rows in found):
-        raise ValueError(f"a split of cv names a row that is not there; there are {n_rows}")
-    return found
-
-
-def _mask(n: int, index: NDArray[Any]) -> Mask:
-    mask = np.zeros(n, dtype=bool)
-    mask[index] = True
-    return mask
 
 
 def _fold(cases: Cases, treatment: Treatment, split: Split) -> _Fold:
