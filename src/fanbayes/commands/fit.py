@@ -208,22 +208,31 @@ def print_hints(columns: list[dict[str, Any]]) -> None:
 
 @contextmanager
 def _candidates(console: Console, criterion: str, *, silent: bool) -> Iterator[Callable[[Fit], None]]:
-    """Show candidates as they come: a table that grows in a terminal, lines elsewhere."""
+    """Show candidates as they come: a table that grows in a terminal, lines elsewhere.
+
+    Those that may be the best come a second time, when they are finished.
+    """
     scores = [criterion, *(score for score in _SCORES if score != criterion)]
-    headers = ["components", *(score.upper() for score in scores), "passes", "seconds"]
+    headers = ["components", *(score.upper() for score in scores), "passes", "seconds", ""]
     fits: list[Fit] = []
+    rows: list[list[str]] = []
+    seen: set[tuple[int, str]] = set()
 
     def row(found: Fit) -> list[str]:
         numbers = [f"{getattr(found.scores, score):.2f}" for score in scores]
-        return [str(found.n_components), *numbers, str(found.n_iter), f"{found.seconds:.2f}"]
+        origin = "best of each class" if found.starts[0].origin == "best of each class" else ""
+        remark = "finished" if (found.n_components, origin) in seen else origin
+        seen.add((found.n_components, origin))
+        return [str(found.n_components), *numbers, str(found.n_iter), f"{found.seconds:.2f}", remark]
 
     if silent:
         yield lambda found: None
     elif not console.is_terminal:
 
         def line(found: Fit) -> None:
-            padded = [text.rjust(width) for text, width in zip(row(found), _WIDTHS)]
-            console.print("  ".join(padded))
+            *columns, remark = row(found)
+            padded = [text.rjust(width) for text, width in zip(columns, _WIDTHS)]
+            console.print("  ".join([*padded, remark]).rstrip())
 
         console.print("  ".join(text.rjust(width) for text, width in zip(headers, _WIDTHS)))
         yield line
@@ -235,7 +244,7 @@ def _candidates(console: Console, criterion: str, *, silent: bool) -> Iterator[C
 
         def picture(busy: bool) -> RenderableType:
             best = max(range(len(fits)), key=lambda k: getattr(fits[k].scores, criterion), default=None)
-            table = rich_table(headers, [row(found) for found in fits], left=())
+            table = rich_table(headers, rows, left=(len(headers) - 1,))
             if best is not None:
                 table.rows[best].style = "bold green"
             n = fits[-1].n_components + 1 if fits else 1
@@ -245,6 +254,7 @@ def _candidates(console: Console, criterion: str, *, silent: bool) -> Iterator[C
 
             def grow(found: Fit) -> None:
                 fits.append(found)
+                rows.append(row(found))
                 live.update(picture(True))
 
             yield grow

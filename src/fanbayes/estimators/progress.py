@@ -20,12 +20,13 @@ def progress(verbose: bool, criterion: str, n_sizes: int) -> Iterator[Callable[[
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns) as bar:
-        task = bar.add_task("fitting", total=n_sizes)
+        task, seen = bar.add_task("fitting", total=n_sizes), set()
 
         def report(fit: Fit) -> None:
             value = getattr(fit.scores, criterion)
             text = f"{fit.n_components} components: {criterion} = {value:.1f}, {fit.n_iter} passes"
-            bar.update(task, advance=1, description=text)
+            bar.update(task, advance=fit.n_components not in seen, description=text)
+            seen.add(fit.n_components)  # it comes again when it is finished
 
         yield report
         bar.update(task, total=bar.tasks[0].completed)

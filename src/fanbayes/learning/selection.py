@@ -137,11 +137,13 @@ def select(problem: Problem, search: Search, n_classes: int, report: Callable[[F
         if len(set(chosen)) > 1:
             fits.append(_composed(problem, search, fits, chosen))
             report(fits[-1])
-    return _with_rivals_finished(problem, replace(search, rough=0.0), fits)
+    return _with_rivals_finished(problem, replace(search, rough=0.0), fits, report)
 
 
-def _with_rivals_finished(problem: Problem, search: Search, fits: list[Fit]) -> Selection:
-    """Climb on with all that are not far behind the best."""
+def _with_rivals_finished(
+    problem: Problem, search: Search, fits: list[Fit], report: Callable[[Fit], None]
+) -> Selection:
+    """Climb on with all that are not far behind the best, and report them again."""
     margin = BEHIND * problem.table.total_weight
     best = {criterion: max(getattr(fit.scores, criterion) for fit in fits) for criterion in search.criteria}
 
@@ -157,7 +159,9 @@ def _with_rivals_finished(problem: Problem, search: Search, fits: list[Fit]) -> 
         starts = tuple(
             replace(start, objective=end, trace=trace) if start.status == "best" else start for start in fit.starts
         )
-        return _finished(problem, search, fit.n_components, climb, starts, began)
+        better = _finished(problem, search, fit.n_components, climb, starts, began)
+        report(better)
+        return better
 
     return Selection(tuple(map(finished, fits)))
 
