@@ -189,7 +189,8 @@ class FANClassifier(_HiddenClassifier):
     variance_floor : float, default=1e-6
         Least variance, as a share of the column's own.
     n_init : int, default=8
-        Starts for each number of components; the worse half is dropped repeatedly, the best is finished.
+        Starts for each number of components; the worse half is dropped repeatedly, the best is finished. Before, they
+        exchange what they found for each class.
     max_iter : int, default=1000
         Most passes over the data for one number of components.
     tol : float, default=1e-6
@@ -214,7 +215,8 @@ class FANClassifier(_HiddenClassifier):
     components_per_class_ : dict
         Number of components of each class.
     selection_ : table
-        Every candidate: its size, scores, passes, convergence, starts and seconds.
+        Every candidate: its size, scores, passes, convergence, starts and seconds. Those that are far behind the best
+        are not climbed to the end.
     starts_ : table
         Every start: its size, origin, last objective, passes and what became of it.
     class_prior_, component_prior_ : ndarrays
