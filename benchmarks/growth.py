@@ -34,7 +34,7 @@ def run() -> list[Result]:
             detail = {"axis": axis, "steps": steps, unit: values}
             results.append(Result(f"slope of {what} against {axis}", slope(steps, values), 1.05, "less", "", detail))
     fit = fit_of(**{**BASE, "rows": 400_000})
-    one, two = seconds_per_iteration(lambda n: fit(1, n), lambda n: fit(2, n), few=2, many=12, repeat=3)
+    one, two = seconds_per_iteration(lambda n: fit(1, n), lambda n: fit(2, n), few=2, many=42, repeat=7)
     results.append(Result("EM pass, 400,000 x 16: one thread / two", one / two, 1.8))
     return results
 
