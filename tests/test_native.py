@@ -108,6 +108,10 @@ def test_exp_at_the_ends(backend):
     np.testing.assert_array_equal(found, [1, 1, np.inf, 0, np.nan, np.inf, 0, np.inf, 0, 0])
 
 
+def test_log_of_nan(backend):
+    assert np.isnan(_native.log(np.full(9, np.nan))).all()
+
+
 def test_log_is_within_two_ulps(backend):
     rng = np.random.default_rng(1)
     tiny, huge = np.finfo(float).tiny, np.finfo(float).max
@@ -371,3 +375,14 @@ def test_an_unknown_instruction_set_changes_nothing():
     with pytest.raises(ValueError, match="no backend 'abacus'"):
         _native.use_backend("abacus")
     assert _native.backend() == before == _native.backends()[-1]
+
+
+@pytest.mark.parametrize("unlabelled", [0.0, 1.0])
+@pytest.mark.parametrize("kind", ["fan", "fm"])
+def test_a_parameter_that_is_no_number_is_noticed(backend, kind, unlabelled):
+    world = builders.make_world(0, kind, 3, levels=(2,), n=20, unlabelled=unlabelled, missing=0.0)
+    for cell in range(world.network.structure.n_cells):
+        mean = world.network.mean.copy()
+        mean[0, 0, cell] = np.nan
+        sums = expect(replace(world, network=replace(world.network, mean=mean)))[3]
+        assert np.isnan(sums[0, 0])

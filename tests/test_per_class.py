@@ -1,5 +1,7 @@
 """A number of components for each class."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,7 @@ from fanbayes.learning.em import Problem
 from fanbayes.learning.expectation import Workers, expect
 from fanbayes.learning.per_class import class_scores, compose
 from fanbayes.learning.scores import score
+from fanbayes.learning.selection import _composed, select
 from fanbayes.model.network import Prior
 
 CRITERIA = ("icl", "bic", "aic", "cs")
@@ -113,3 +116,17 @@ def test_numbers_that_do_not_fit_the_classes(numbers, sentence):
 def test_numbers_by_class_need_mixing_per_class():
     with pytest.raises(ValueError, match="needs mixing='per_class'"):
         fitted(*one_and_three(40), n_components={"one": 1, "three": 1}, mixing="shared")
+
+
+@pytest.mark.parametrize("max_iter", [1, 2, 3, 20])
+def test_what_is_composed_keeps_the_limit_of_passes_and_the_common_variance(max_iter):
+    X, y = one_and_three()
+    clf = FANClassifier(mixing="per_class", variance="tied", categorical_features=[2], random_state=0)
+    problem = problem_of(clf, X, y)
+    search = clf._search(np.unique(y), len(y))
+    fits = list(select(problem, search, 2, lambda _: None).fits)
+    found = _composed(problem, replace(search, max_iter=max_iter, tol=0.0), fits, [0, 2])
+    assert found.n_iter == max_iter
+    assert np.bincount(found.network.structure.class_of).tolist() == [1, 3]
+    np.testing.assert_allclose(found.network.sigma2 / found.network.sigma2[..., :1], 1.0, rtol=1e-12)
+    assert (np.diff(found.trace) >= -1e-9).all()

@@ -102,7 +102,7 @@ ALWAYS_INLINE void exp_of_negatives(Vector<W>* x) {
     for (int i = 0; i < N; ++i) x[i] = vanishes[i] ? Vector<W>{} : x[i] * (Vector<W>)((k[i] + 1023) << 52);
 }
 
-// log(x) for normal x > 0: x = 2^k m, sqrt(1/2) <= m < sqrt(2), s = (m - 1) / (m + 1),
+// log(x) for normal x > 0, and NaN: x = 2^k m, sqrt(1/2) <= m < sqrt(2), s = (m - 1) / (m + 1),
 // log m = 2 (s + s^3 / 3 + s^5 / 5 + ...), to s^23 (|s| < 0.1716: remainder < 2^-60).
 template <int W>
 ALWAYS_INLINE Vector<W> log(Vector<W> x) {
@@ -132,7 +132,7 @@ ALWAYS_INLINE Vector<W> log(Vector<W> x) {
     q = q * z + 2.0 / 5.0;
     q = q * z + 2.0 / 3.0;
     // 2 s = f - s f, written so that the leading term f stays exact.
-    return exponent * ln2_high + (f - (s * (f - q * z) - exponent * ln2_low));
+    return x == x ? exponent * ln2_high + (f - (s * (f - q * z) - exponent * ln2_low)) : x;
 }
 
 // Maximum, sum, ... of all lanes, by halves.

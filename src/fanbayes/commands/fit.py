@@ -71,6 +71,8 @@ def fit(
         raise WrongUse("fan-cv tries out numbers of components and intervals: leave out --components and --discretize.")
     if model in (Model.NB, Model.FAN_CV) and criterion is not None:
         raise WrongUse(f"{model.value} does not choose a number of components: leave out --criterion.")
+    if components is not None and criterion is not None:
+        raise WrongUse("with --components there is no number to choose: leave out --criterion.")
     if model is not Model.FAN_CV and effort is not None:
         raise WrongUse(f"{model.value} has no --effort: leave it out, or choose --model fan-cv.")
     criterion, effort = criterion or Criterion.ICL, effort or Effort.DEFAULT
@@ -214,23 +216,25 @@ def _candidates(console: Console, criterion: str, *, silent: bool) -> Iterator[C
     """
     scores = [criterion, *(score for score in _SCORES if score != criterion)]
     headers = ["components", *(score.upper() for score in scores), "passes", "seconds", ""]
-    fits: list[Fit] = []
-    rows: list[list[str]] = []
-    seen: set[tuple[int, str]] = set()
+    fits: dict[tuple[int, str], Fit] = {}  # by size, and whether it was put together from the best of each class
+    rows: dict[tuple[int, str], list[str]] = {}
 
-    def row(found: Fit) -> list[str]:
+    def take(found: Fit) -> list[str]:
+        """Note a candidate in the place of what it was before, and return its row."""
         numbers = [f"{getattr(found.scores, score):.2f}" for score in scores]
         origin = "best of each class" if found.starts[0].origin == "best of each class" else ""
-        remark = "finished" if (found.n_components, origin) in seen else origin
-        seen.add((found.n_components, origin))
-        return [str(found.n_components), *numbers, str(found.n_iter), f"{found.seconds:.2f}", remark]
+        key = found.n_components, origin
+        remark = "finished" if key in fits else origin
+        fits[key] = found
+        rows[key] = [str(found.n_components), *numbers, str(found.n_iter), f"{found.seconds:.2f}", remark]
+        return rows[key]
 
     if silent:
         yield lambda found: None
     elif not console.is_terminal:
 
         def line(found: Fit) -> None:
-            *columns, remark = row(found)
+            *columns, remark = take(found)
             padded = [text.rjust(width) for text, width in zip(columns, _WIDTHS)]
             console.print("  ".join([*padded, remark]).rstrip())
 
@@ -243,18 +247,18 @@ def _candidates(console: Console, criterion: str, *, silent: bool) -> Iterator[C
         from rich.spinner import Spinner
 
         def picture(busy: bool) -> RenderableType:
-            best = max(range(len(fits)), key=lambda k: getattr(fits[k].scores, criterion), default=None)
-            table = rich_table(headers, rows, left=(len(headers) - 1,))
-            if best is not None:
-                table.rows[best].style = "bold green"
-            n = fits[-1].n_components + 1 if fits else 1
-            return Group(table, Spinner("dots", f"{n} components")) if busy else table
+            values = [getattr(found.scores, criterion) for found in fits.values()]
+            table = rich_table(headers, list(rows.values()), left=(len(headers) - 1,))
+            if values:
+                table.rows[values.index(max(values))].style = "bold green"
+            finishing = any(remark == "finished" for *_, remark in rows.values())
+            n = max((size for size, _ in fits), default=0) + 1
+            return Group(table, Spinner("dots", "finishing" if finishing else f"{n} components")) if busy else table
 
         with Live(picture(True), console=console, refresh_per_second=8) as live:
 
             def grow(found: Fit) -> None:
-                fits.append(found)
-                rows.append(row(found))
+                take(found)
                 live.update(picture(True))
 
             yield grow

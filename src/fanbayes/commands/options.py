@@ -53,11 +53,11 @@ Target = Annotated[str, typer.Option("--target", "-t", help="Column of the class
 CriterionOption = Annotated[
     Criterion | None,
     typer.Option(
-        "--criterion", help="Score that chooses the number of components; larger is better.", show_default="icl"
+        "--criterion", help="Score that chooses the number of components; larger is better. ICL if not given."
     ),
 ]
 EffortOption = Annotated[
-    Effort | None, typer.Option("--effort", help="How much fan-cv tries out.", show_default="default")
+    Effort | None, typer.Option("--effort", help="How much fan-cv tries out; 'default' if not given.")
 ]
 Discrete = Annotated[
     list[str] | None,

@@ -16,7 +16,7 @@ from fanbayes.learning.per_class import class_scores, compose
 from fanbayes.learning.recombination import recombined
 from fanbayes.learning.scores import Criterion, Scores, score
 from fanbayes.learning.starts import labelled_naive_bayes, random_networks, split_networks
-from fanbayes.model.network import Network, Statistics
+from fanbayes.model.network import Network, Statistics, tied_cells
 from fanbayes.model.structure import Structure
 
 # Passes between two halvings of the starts.
@@ -134,9 +134,9 @@ def select(problem: Problem, search: Search, n_classes: int, report: Callable[[F
         raise FloatingPointError("every start degenerated; look for columns of extreme values, or raise variance_floor")
     for scores in of_classes[: len(fits) if search.per_class else 0]:
         chosen = np.argmax(scores, axis=0).tolist()
-        if len(set(chosen)) > 1:
-            fits.append(_composed(problem, search, fits, chosen))
-            report(fits[-1])
+        if len(set(chosen)) > 1 and (fit := _composed(problem, search, fits, chosen)) is not None:
+            fits.append(fit)
+            report(fit)
     return _with_rivals_finished(problem, replace(search, rough=0.0), fits, report)
 
 
@@ -148,12 +148,14 @@ def _with_rivals_finished(
     best = {criterion: max(getattr(fit.scores, criterion) for fit in fits) for criterion in search.criteria}
 
     def finished(fit: Fit) -> Fit:
-        n_passes = search.max_iter - fit.n_iter - 1  # after the first look
+        n_passes = search.max_iter - fit.n_iter - 1  # beside the first look
         behind = all(getattr(fit.scores, criterion) < top - margin for criterion, top in best.items())
-        if fit.converged or behind or n_passes < 0:
+        if fit.converged or behind or n_passes < 1:
             return fit
         began = time.perf_counter() - fit.seconds
         climb = advance(problem, begin(problem, fit.network), n_passes, search.tol)
+        if not np.isfinite(climb.objective[0]):
+            return fit
         climb = replace(climb, traces=(fit.trace + climb.traces[0],))
         end, trace = float(climb.objective[0]), climb.traces[0]
         starts = tuple(
@@ -166,11 +168,16 @@ def _with_rivals_finished(
     return Selection(tuple(map(finished, fits)))
 
 
-def _composed(problem: Problem, search: Search, fits: list[Fit], chosen: list[int]) -> Fit:
-    """The network in which each class has the number of components of the fit chosen for it."""
+def _composed(problem: Problem, search: Search, fits: list[Fit], chosen: list[int]) -> Fit | None:
+    """The network in which each class has the number of components of the fit chosen for it; None if it degenerates."""
     began = time.perf_counter()
     network = compose([fit.network for fit in fits], chosen)
-    climb = advance(problem, begin(problem, network), search.max_iter, max(search.tol, search.rough))
+    tied = tied_cells(network.structure, problem.prior.variance)
+    if tied is not None:  # those of other fits are not the same yet
+        network = replace(network, sigma2=tied.mean(network.sigma2))
+    climb = advance(problem, begin(problem, network), search.max_iter - 1, max(search.tol, search.rough))
+    if not np.isfinite(climb.objective[0]):
+        return None
     size = network.structure.n_components
     start = Start(size, "best of each class", float(climb.objective[0]), climb.traces[0], "best")
     return _finished(problem, search, size, climb, (start,), began)
@@ -182,7 +189,7 @@ def continue_with_cem(problem: Problem, search: Search, selection: Selection) ->
     fits = []
     for fit in selection.fits:
         began = time.perf_counter()
-        climb = advance(hard, begin(hard, fit.network), search.max_iter, search.tol)
+        climb = advance(hard, begin(hard, fit.network), search.max_iter - 1, search.tol)
         fits.append(_finished(hard, search, fit.n_components, climb, fit.starts, began))
     return Selection(tuple(fits))
 
