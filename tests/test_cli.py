@@ -275,7 +275,6 @@ def test_fit_refuses(folder, tmp_path):
         ((*fit, "-t", "outcome", "--model", "nb", "--criterion", "bic"), "leave out --criterion"),
         ((*fit, "-t", "outcome", "--model", "fan-cv", "--criterion", "icl"), "leave out --criterion"),
         ((*fit, "-t", "outcome", "--model", "fan-cv", "--components", "2"), "leave out --components"),
-        ((*fit, "-t", "outcome", "--components", "2", "--criterion", "bic"), "leave out --criterion"),
         ((*fit, "-t", "outcome", "--effort", "fast"), "choose --model fan-cv"),
         (("fit", "p.csv", "-t", "outcome", "-o", "no/m.fan"), "there is no folder no"),
         (("fit", "p.csv", "-t", "outcome", "-o", "."), "not a file"),

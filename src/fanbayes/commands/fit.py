@@ -71,8 +71,6 @@ def fit(
         raise WrongUse("fan-cv tries out numbers of components and intervals: leave out --components and --discretize.")
     if model in (Model.NB, Model.FAN_CV) and criterion is not None:
         raise WrongUse(f"{model.value} does not choose a number of components: leave out --criterion.")
-    if components is not None and criterion is not None:
-        raise WrongUse("with --components there is no number to choose: leave out --criterion.")
     if model is not Model.FAN_CV and effort is not None:
         raise WrongUse(f"{model.value} has no --effort: leave it out, or choose --model fan-cv.")
     criterion, effort = criterion or Criterion.ICL, effort or Effort.DEFAULT
