@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fanbayes.data.table import EncodedTable
 from fanbayes.learning.em import Climb, Problem, advance, arrived, begin, go_if_better, has_converged
 from fanbayes.learning.expectation import expect
 from fanbayes.learning.per_class import class_scores, compose
@@ -114,11 +116,12 @@ def select(problem: Problem, search: Search, n_classes: int, report: Callable[[F
     if len(search.sizes) > 1 and problem.is_monotone:
         search = replace(search, rough=ROUGH)
     nb = labelled_naive_bayes(problem.table, n_classes, problem.prior, problem.crew)
+    thinned = cache(problem.table.thinned)  # most sizes ask for as many cases
     fits: list[Fit] = []
     of_classes: list[list[Floats]] = [[] for _ in search.criteria]  # scores of each class, size by size
     for size in search.sizes:
         previous = fits[-1].network if fits and fits[-1].n_components == size - 1 else None
-        fit = fit_size(problem, search, size, nb, previous)
+        fit = fit_size(problem, search, size, nb, previous, thinned)
         if fit is None:
             break
         fits.append(fit)
@@ -194,7 +197,14 @@ def continue_with_cem(problem: Problem, search: Search, selection: Selection) ->
     return Selection(tuple(fits))
 
 
-def fit_size(problem: Problem, search: Search, size: int, nb: NaiveBayes, previous: Network | None) -> Fit | None:
+def fit_size(
+    problem: Problem,
+    search: Search,
+    size: int,
+    nb: NaiveBayes,
+    previous: Network | None,
+    thinned: Callable[[int], EncodedTable] | None = None,
+) -> Fit | None:
     """Best network of one size, of several starts: short runs, the worse half dropped, the best finished.
 
     Before half of them are dropped, they exchange what they found for each class (`recombined`).
@@ -207,13 +217,14 @@ def fit_size(problem: Problem, search: Search, size: int, nb: NaiveBayes, previo
     ----------
     nb : the naive Bayes network of the labelled rows, around which starts are drawn, and its statistics
     previous : the network of one component less, if there is one, to start from as well
+    thinned : the table's own, unless what it has found is kept for other sizes
     """
     began = time.perf_counter()
     tol = max(search.tol, search.rough)
     structure = search.structure_of(size)
     rng = np.random.default_rng([search.seed, size])
     n_cases = max(CASES, CASES_PER_CELL * structure.n_cells)
-    trial = problem if size == 1 else replace(problem, table=problem.table.thinned(n_cases))
+    trial = problem if size == 1 else replace(problem, table=(thinned or problem.table.thinned)(n_cases))
     climb, origins = _starts(trial, search, structure, nb, previous, rng)
     places = np.arange(len(origins))  # number of the start that each climbing network is
     fates: list[Start | None] = [None] * len(origins)
