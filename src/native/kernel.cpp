@@ -71,28 +71,28 @@ double sum_array(const double* x, int n) {
 
 // ---------------------------------------------------------------- one row, any number of cells
 
-// out[k] = sum_i log p(x_i | base + k), lanes [0, NV * NATIVE); a missing value has no factor.
+// out[k] = sum_i log p(x_i | first + k), lanes [0, NV * NATIVE); a missing value has no factor.
 template <int NV>
-ALWAYS_INLINE void score_lanes(const Table& t, const Shape& shape, const Network& net, int64_t row, int base,
+ALWAYS_INLINE void score_lanes(const Table& t, const Shape& shape, const Network& net, int64_t row, int first,
                                double* out) {
     const int64_t K = shape.n_cells;
     Vector<NATIVE> a[NV];
     for (int v = 0; v < NV; ++v) a[v] = Vector<NATIVE>{};
     const uint8_t* narrow = t.narrow + row * t.n_narrow;
     for (int j = 0; j < t.n_narrow; ++j) {
-        const double* p = net.log_table + (t.first_level[j] + narrow[j]) * K + base;
+        const double* p = net.log_table + (t.first_level[j] + narrow[j]) * K + first;
         for (int v = 0; v < NV; ++v) a[v] += load<NATIVE>(p + v * NATIVE);
     }
     const uint16_t* wide = t.wide + row * t.n_wide;
     for (int j = 0; j < t.n_wide; ++j) {
-        const double* p = net.log_table + (t.first_level[t.n_narrow + j] + wide[j]) * K + base;
+        const double* p = net.log_table + (t.first_level[t.n_narrow + j] + wide[j]) * K + first;
         for (int v = 0; v < NV; ++v) a[v] += load<NATIVE>(p + v * NATIVE);
     }
     const double* numbers = t.numbers + row * t.n_numbers;
     for (int j = 0; j < t.n_numbers; ++j) {
         double x = numbers[j];
         if (x != x) continue;
-        int64_t at = j * K + base;
+        int64_t at = j * K + first;
         for (int v = 0; v < NV; ++v) {
             Vector<NATIVE> d = load<NATIVE>(net.slope + at + v * NATIVE) * x + load<NATIVE>(net.intercept + at + v * NATIVE);
             a[v] += load<NATIVE>(net.log_norm + at + v * NATIVE) - d * d;
@@ -101,12 +101,12 @@ ALWAYS_INLINE void score_lanes(const Table& t, const Shape& shape, const Network
     for (int v = 0; v < NV; ++v) store<NATIVE>(out + v * NATIVE, a[v]);
 }
 
-void score_cells(const Table& t, const Shape& shape, const Network& net, int64_t row, int base, int n,
-                 double* out) {
+void score_cells(const Table& t, const Shape& shape, const Network& net, int64_t row, double* out) {
+    const int n = shape.n_cells;
     int done = 0;
-    for (; done + 3 * NATIVE < n; done += 4 * NATIVE) score_lanes<4>(t, shape, net, row, base + done, out + done);
-    for (; done + NATIVE < n; done += 2 * NATIVE) score_lanes<2>(t, shape, net, row, base + done, out + done);
-    for (; done < n; done += NATIVE) score_lanes<1>(t, shape, net, row, base + done, out + done);
+    for (; done + 3 * NATIVE < n; done += 4 * NATIVE) score_lanes<4>(t, shape, net, row, done, out + done);
+    for (; done + NATIVE < n; done += 2 * NATIVE) score_lanes<2>(t, shape, net, row, done, out + done);
+    for (; done < n; done += NATIVE) score_lanes<1>(t, shape, net, row, done, out + done);
 }
 
 ALWAYS_INLINE double log_sum_exp(const double* x, int n, double top) {
@@ -536,7 +536,7 @@ void posterior(const Table& t, const Shape& shape, const Network& net, int64_t b
     for (int64_t at = begin; at < end; at += ROWS) {
         const int n = int(end - at < ROWS ? end - at : ROWS);
         for (int r = 0; r < n; ++r) {
-            score_cells(t, shape, net, at + r, 0, shape.n_cells, cells);
+            score_cells(t, shape, net, at + r, cells);
             double* row_out = what == Posterior::states ? out + (at - begin + r) * S : joint;
             for (int c = 0; c < C; ++c) {
                 const double* from = cells + shape.first_cell[c];
