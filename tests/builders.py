@@ -10,13 +10,21 @@ import oracles
 
 from fanbayes.data.table import EncodedTable, Layout
 from fanbayes.model.families import categorical, gaussian
-from fanbayes.model.network import Network, Prior, normalise_factors
+from fanbayes.model.network import Network, Prior
 from fanbayes.model.structure import Structure, fan, finite_mixture, naive_bayes
 
 # The formulas are SPEC's, the constants of the prior are the library's to choose.
 oracles.KAPPA, oracles.A, oracles.B = gaussian.KAPPA, gaussian.A, gaussian.B
 
 KINDS = ("nb", "fan", "per_class", "ragged", "fm")
+
+
+def normalise_factors(log_factors, structure):
+    """Turn any real numbers into log probabilities."""
+    return tuple(
+        theta - np.logaddexp.reduceat(theta, f.first, axis=-1)[:, f.parent]
+        for f, theta in zip(structure.factors, log_factors)
+    )
 
 
 def oracle_kind(kind: str) -> str:

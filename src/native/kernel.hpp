@@ -71,3 +71,6 @@ struct Kernel {
 namespace baseline { extern const Kernel kernel; }
 namespace avx2 { extern const Kernel kernel; }
 namespace avx512 { extern const Kernel kernel; }
+
+// The one in use.
+extern const Kernel* kernel;

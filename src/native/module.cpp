@@ -1,11 +1,9 @@
 // The Python face of the kernels: checks shapes, owns memory, releases the GIL.
+#include "climb.hpp"
 #include "columns.hpp"
-#include "crew.hpp"
-#include "kernel.hpp"
 
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -19,10 +17,6 @@
 #include <string>
 #include <vector>
 
-namespace nb = nanobind;
-
-template <typename T, int D>
-using In = nb::ndarray<const T, nb::ndim<D>, nb::c_contig, nb::device::cpu>;
 using Out = nb::ndarray<nb::numpy, double>;
 
 namespace {
@@ -43,7 +37,11 @@ std::vector<const Kernel*> available_kernels() {
     return kernels;
 }
 
+}  // namespace
+
 const Kernel* kernel = available_kernels().back();
+
+namespace {
 
 std::vector<std::string> backends() {
     std::vector<std::string> names;
@@ -62,35 +60,12 @@ void use_backend(const std::string& name) {
 
 // ---------------------------------------------------------------- arguments
 
-void require(bool condition, const char* message) {
-    if (!condition) throw std::invalid_argument(message);
-}
-
-Out zeros(std::initializer_list<size_t> shape) {
+Out zeros(const std::vector<size_t>& shape) {
     size_t n = 1;
     for (size_t length : shape) n *= length;
     double* data = new double[n]();
-    return Out(data, shape, nb::capsule(data, [](void* p) noexcept { delete[] static_cast<double*>(p); }));
-}
-
-// Doubles on a boundary of 64 bytes, not initialised but for the SLACK behind them.
-class Buffer {
-    struct Free {
-        void operator()(double* p) const { ::operator delete[](p, std::align_val_t(64)); }
-    };
-    std::unique_ptr<double[], Free> data_;
-
-  public:
-    explicit Buffer(size_t n) : data_(static_cast<double*>(::operator new[]((n + SLACK) * 8, std::align_val_t(64)))) {
-        std::fill_n(data_.get() + n, SLACK, 0.0);
-    }
-    double* data() const { return data_.get(); }
-};
-
-size_t aligned(size_t n) { return (n + 7) / 8 * 8; }
-
-void add(const double* from, size_t n, double* to) {
-    for (size_t i = 0; i < n; ++i) to[i] += from[i];
+    nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<double*>(p); });
+    return Out(data, shape.size(), shape.data(), owner);
 }
 
 // ---------------------------------------------------------------- raw columns
@@ -177,168 +152,7 @@ struct RawColumns {
     }
 };
 
-// ---------------------------------------------------------------- encoded rows and states
-
-// Encoded rows. A narrow code may stand for several discrete columns at once, its *group*: columns
-// group[g] .. group[g + 1] - 1, the first of them the most significant digit.
-struct Rows {
-    In<uint8_t, 2> narrow;
-    In<uint16_t, 2> wide;
-    In<double, 2> numbers;
-    std::vector<int64_t> first_level;  // of the columns
-    std::vector<int64_t> first_fused;  // of the groups and of the wide columns
-    std::vector<int32_t> group;
-    std::optional<In<int32_t, 1>> labels;
-    std::optional<In<double, 1>> weights;
-    std::vector<uint8_t> incomplete;  // 1 where a row lacks a number; empty if none does
-    int64_t n_rows, n_levels, last_label = -1;
-
-    Rows(In<uint8_t, 2> narrow_, In<uint16_t, 2> wide_, In<double, 2> numbers_, std::vector<int64_t> first_level_,
-         std::vector<int32_t> group_, std::optional<In<int32_t, 1>> labels_, std::optional<In<double, 1>> weights_)
-        : narrow(narrow_),
-          wide(wide_),
-          numbers(numbers_),
-          first_level(std::move(first_level_)),
-          group(std::move(group_)),
-          labels(labels_),
-          weights(weights_) {
-        n_rows = int64_t(narrow.shape(0));
-        require(wide.shape(0) == narrow.shape(0) && numbers.shape(0) == narrow.shape(0) &&
-                    (!labels || labels->shape(0) == narrow.shape(0)) &&
-                    (!weights || weights->shape(0) == narrow.shape(0)),
-                "all blocks of a table need the same number of rows");
-        const size_t n_narrow = narrow.shape(1), n_wide = wide.shape(1);
-        require(group.size() == n_narrow + 1 && group[0] == 0, "group needs one entry more than narrow codes");
-        require(first_level.size() == size_t(group.back()) + n_wide + 1 && first_level[0] == 0,
-                "first_level needs one entry more than discrete columns");
-        for (size_t j = 0; j + 1 < first_level.size(); ++j)
-            require(first_level[j + 1] > first_level[j], "first_level must increase");
-        n_levels = first_level.back();
-        first_fused.push_back(0);
-        for (size_t g = 0; g < n_narrow; ++g) {
-            require(group[g + 1] > group[g], "a group needs a column");
-            int64_t size = 1;
-            for (int j = group[g]; j < group[g + 1]; ++j) size = std::min<int64_t>(size * levels_of(j), 1 << 20);
-            first_fused.push_back(first_fused.back() + size);
-        }
-        for (size_t j = 0; j < n_wide; ++j)
-            first_fused.push_back(first_fused.back() + levels_of(group.back() + int(j)));
-        // A code outside of its levels would read and write foreign memory: looked at once, here.
-        bool inside = true;
-        for (size_t i = 0; i < size_t(n_rows); ++i) {
-            for (size_t g = 0; g < n_narrow; ++g)
-                inside &= narrow.data()[i * n_narrow + g] < first_fused[g + 1] - first_fused[g];
-            for (size_t j = 0; j < n_wide; ++j)
-                inside &= wide.data()[i * n_wide + j] < first_fused[n_narrow + j + 1] - first_fused[n_narrow + j];
-        }
-        const size_t n_numbers = numbers.shape(1);
-        incomplete.resize(n_numbers ? size_t(n_rows) : 0);
-        bool complete = true;
-        for (size_t i = 0; i < incomplete.size(); ++i) {
-            int missing = 0;
-            for (size_t j = 0; j < n_numbers; ++j) missing += std::isnan(numbers.data()[i * n_numbers + j]);
-            incomplete[i] = missing > 0;
-            complete &= missing == 0;
-        }
-        if (complete) std::vector<uint8_t>().swap(incomplete);
-        require(inside, "a code lies outside of its column's levels");
-        if (labels)
-            for (size_t i = 0; i < size_t(n_rows); ++i) {
-                require((*labels)(i) >= -1, "labels are -1 or a class");
-                last_label = std::max<int64_t>(last_label, (*labels)(i));
-            }
-    }
-
-    int64_t levels_of(int column) const { return first_level[size_t(column) + 1] - first_level[size_t(column)]; }
-    int64_t n_fused() const { return first_fused.back(); }
-
-    Table view() const {
-        return {narrow.data(),
-                wide.data(),
-                numbers.data(),
-                incomplete.empty() ? nullptr : incomplete.data(),
-                labels ? labels->data() : nullptr,
-                weights ? weights->data() : nullptr,
-                first_fused.data(),
-                int(narrow.shape(1)),
-                int(wide.shape(1)),
-                int(numbers.shape(1))};
-    }
-
-    // Rows of `width` doubles, one a level of the columns -> one a level of the fused axis: the sum of its columns'.
-    void fuse(const double* levels, size_t width, double* fused) const {
-        for (size_t g = 0; g + 1 < first_fused.size(); ++g) {
-            double* out = fused + size_t(first_fused[g]) * width;
-            const auto [begin, end] = columns_of(g);
-            size_t done = size_t(levels_of(begin));
-            std::copy_n(levels + size_t(first_level[size_t(begin)]) * width, done * width, out);
-            for (int j = begin + 1; j < end; ++j) {
-                // From the back, so that nothing is overwritten before it is read.
-                const double* digit = levels + size_t(first_level[size_t(j)]) * width;
-                const size_t size = size_t(levels_of(j));
-                for (size_t f = done; f-- > 0;)
-                    for (size_t v = size; v-- > 0;)
-                        for (size_t k = 0; k < width; ++k)
-                            out[(f * size + v) * width + k] = out[f * width + k] + digit[v * width + k];
-                done *= size;
-            }
-        }
-    }
-
-    // Statistics of the fused axis, which are spoilt -> of the columns' levels, by summation over the other columns.
-    void unfuse(double* fused, size_t width, double* levels) const {
-        std::fill_n(levels, size_t(n_levels) * width, 0.0);
-        for (size_t g = 0; g + 1 < first_fused.size(); ++g) {
-            double* in = fused + size_t(first_fused[g]) * width;
-            size_t left = size_t(first_fused[g + 1] - first_fused[g]);
-            const auto [begin, end] = columns_of(g);
-            for (int j = end - 1; j > begin; --j) {
-                double* digit = levels + size_t(first_level[size_t(j)]) * width;
-                const size_t size = size_t(levels_of(j));
-                left /= size;
-                for (size_t f = 0; f < left; ++f) {
-                    const double* from = in + f * size * width;
-                    add(from, size * width, digit);
-                    std::copy_n(from, width, in + f * width);
-                    for (size_t v = 1; v < size; ++v) add(from + v * width, width, in + f * width);
-                }
-            }
-            std::copy_n(in, left * width, levels + size_t(first_level[size_t(begin)]) * width);
-        }
-    }
-
-    // First column of a code, and the one after its last.
-    std::pair<int, int> columns_of(size_t code) const {
-        const size_t n_narrow = group.size() - 1;
-        if (code < n_narrow) return {group[code], group[code + 1]};
-        const int column = group.back() + int(code - n_narrow);
-        return {column, column + 1};
-    }
-};
-
-struct States {
-    std::vector<int32_t> first_state, first_cell;
-    int n_cells, n_components = 0;
-
-    States(std::vector<int32_t> first_state_, std::vector<int32_t> first_cell_, int n_cells_)
-        : first_state(std::move(first_state_)), first_cell(std::move(first_cell_)), n_cells(n_cells_) {
-        require(!first_cell.empty() && first_state.size() == first_cell.size() + 1 && first_state[0] == 0,
-                "first_state needs one entry more than classes");
-        const bool shared = n_cells < first_state.back();
-        for (size_t c = 0; c < first_cell.size(); ++c) {
-            const int states = first_state[c + 1] - first_state[c];
-            require(states > 0, "a class needs at least one state");
-            require(first_cell[c] == (shared ? 0 : first_state[c]) && first_cell[c] + states <= n_cells,
-                    "cells are either one per state or shared by all classes");
-            n_components = std::max(n_components, states);
-        }
-    }
-
-    Shape view(int64_t n_levels) const {
-        return {int(first_cell.size()), first_state.back(), n_cells, n_components, n_levels,
-                first_state.data(), first_cell.data()};
-    }
-};
+// ---------------------------------------------------------------- the passes
 
 void check_range(const Rows& rows, int64_t begin, int64_t end) {
     require(0 <= begin && begin <= end && end <= rows.n_rows, "rows [begin, end) lie outside of the table");
@@ -355,141 +169,49 @@ void check_parameters(const Shape& shape, const Table& table, const In<double, 2
             "gaussian: (networks, 3, numbers, cells)");
 }
 
-// Copies between arrays whose classes have their own numbers of states (Python's) and arrays in which
-// each class has the same, padded, number (what `expect` wants).
-class Padding {
-    const Shape& from_;
-    std::vector<int32_t> first_state_, first_cell_;
+// The calling thread, if there is no crew.
+class Nobody {
+    Crew alone_{1};
 
   public:
-    Shape shape;
-
-    explicit Padding(const Shape& from) : from_(from), shape(from) {
-        const int width = kernel->padded_components(from.n_components), C = from.n_classes;
-        const bool shared = from.n_cells < from.n_states;
-        for (int c = 0; c <= C; ++c) first_state_.push_back(c * width);
-        for (int c = 0; c < C; ++c) first_cell_.push_back(shared ? 0 : c * width);
-        shape.n_states = C * width;
-        shape.n_cells = shared ? width : C * width;
-        shape.n_components = width;
-        shape.first_state = first_state_.data();
-        shape.first_cell = first_cell_.data();
-    }
-
-    template <typename Copy>
-    void for_states(Copy copy) const {
-        for (int c = 0; c < shape.n_classes; ++c)
-            copy(from_.first_state[c], first_state_[size_t(c)], from_.first_state[c + 1] - from_.first_state[c]);
-    }
-
-    void widen_states(const double* narrow, double* wide) const {
-        std::fill_n(wide, shape.n_states, -INFINITY);
-        for_states([&](int a, int b, int n) { std::copy_n(narrow + a, n, wide + b); });
-    }
-
-    void narrow_states(const double* wide, double* narrow) const {
-        for_states([&](int a, int b, int n) { std::copy_n(wide + b, n, narrow + a); });
-    }
-
-    template <typename Copy>
-    void for_cells(size_t rows, Copy copy) const {
-        const size_t K = size_t(from_.n_cells), wide = size_t(shape.n_cells);
-        for (size_t i = 0; i < rows; ++i) {
-            if (from_.n_cells < from_.n_states)
-                copy(i * K, i * wide, K);
-            else
-                for_states([&](int a, int b, int n) { copy(i * K + size_t(a), i * wide + size_t(b), size_t(n)); });
-        }
-    }
-
-    void widen_cells(size_t rows, const double* narrow, double* wide) const {
-        for_cells(rows, [&](size_t a, size_t b, size_t n) { std::copy_n(narrow + a, n, wide + b); });
-    }
-
-    void narrow_cells(size_t rows, const double* wide, double* narrow) const {
-        for_cells(rows, [&](size_t a, size_t b, size_t n) { std::copy_n(wide + b, n, narrow + a); });
-    }
+    Crew& or_else(Crew* crew) { return crew ? *crew : alone_; }
 };
 
-Network network_of(const double* weight, const double* table, const double* gaussian, size_t plane) {
-    return {weight, table, gaussian, gaussian + plane, gaussian + 2 * plane};
+void check_labels(const Rows& rows, const Shape& shape) {
+    require(rows.last_label < shape.n_classes, "a label lies outside of the classes");
 }
 
-// ---------------------------------------------------------------- the two passes
-
-// Rows [begin, end) in blocks, statistics added up in the order of the blocks: the result does not depend on the crew.
 nb::tuple expect(const Rows& rows, const States& states, In<double, 2> log_weight, In<double, 3> log_table,
                  In<double, 4> gaussian, int64_t begin, int64_t end, bool hard, int64_t n_blocks, Crew* crew) {
     const Table table = rows.view();
-    const Shape narrow = states.view(rows.n_levels);
+    const Shape shape = states.view(rows.n_levels);
     check_range(rows, begin, end);
-    check_parameters(narrow, table, log_weight, log_table, gaussian);
-    require(rows.last_label < narrow.n_classes, "a label lies outside of the classes");
+    check_parameters(shape, table, log_weight, log_table, gaussian);
+    check_labels(rows, shape);
     require(n_blocks > 0, "at least one block");
-    const size_t S = log_weight.shape(0), N = size_t(narrow.n_states), K = size_t(narrow.n_cells),
-                 L = size_t(narrow.n_levels), J = size_t(table.n_numbers), B = size_t(n_blocks);
-    Out counts_of_states = zeros({S, N});
-    Out counts = zeros({S, L, K});
-    Out moments = zeros({S, 3, J, K});
-    Out of_class = zeros({S, size_t(narrow.n_classes)});
-    Out sums = zeros({3, S});
-    nb::gil_scoped_release release;
-    Crew nobody(1);
-    if (!crew) crew = &nobody;
-
-    // Parameters of a network, then statistics of a block: states, classes, numbers, fused levels; and room to work in.
-    const Padding padding(narrow);
-    const Shape& shape = padding.shape;
-    const size_t width = size_t(shape.n_cells), n_states = size_t(shape.n_states);
-    const size_t at_classes = aligned(n_states), at_numbers = at_classes + aligned(of_class.shape(1)), at_levels = at_numbers + aligned(3 * J * width),
-                 at_rest = at_levels + aligned(size_t(rows.n_fused()) * width),
-                 size_of_network = at_rest + aligned(L * width),
-                 size_of_block = at_rest + aligned(size_t(kernel->scratch_size(shape)));
-    const Buffer networks(S * size_of_network), blocks(S * B * size_of_block);
-    std::vector<Statistics> statistics(S * B);
-    auto network = [&](size_t s) { return networks.data() + s * size_of_network; };
-
-    crew->run(int64_t(S), [&](int64_t task) {
-        const size_t s = size_t(task);
-        double *to = network(s), *levels = to + at_rest;
-        std::fill_n(to, size_of_network, 0.0);
-        padding.widen_states(log_weight.data() + s * N, to);
-        padding.widen_cells(3 * J, gaussian.data() + s * 3 * J * K, to + at_numbers);
-        padding.widen_cells(L, log_table.data() + s * L * K, levels);
-        rows.fuse(levels, width, to + at_levels);
-    });
-    crew->run(int64_t(S * B), [&](int64_t task) {
-        const size_t s = size_t(task) / B, b = size_t(task) % B;
-        const double* from = network(s);
-        double* to = blocks.data() + size_t(task) * size_of_block;
-        std::fill_n(to, at_rest, 0.0);
-        statistics[size_t(task)] = {to, to + at_levels, to + at_numbers, to + at_classes, 0, 0, 0};
-        kernel->expect(table, shape, network_of(from, from + at_levels, from + at_numbers, J * width),
-                       begin + (end - begin) * int64_t(b) / n_blocks, begin + (end - begin) * int64_t(b + 1) / n_blocks,
-                       hard, statistics[size_t(task)], to + at_rest);
-    });
-    crew->run(int64_t(S * B), [&](int64_t task) {  // each a part of the arrays, of all blocks
-        const size_t s = size_t(task) / B, part = size_t(task) % B, first = at_rest * part / B;
-        const Statistics* of_blocks = statistics.data() + s * B;
-        for (size_t b = 1; b < B; ++b)
-            add(of_blocks[b].states + first, at_rest * (part + 1) / B - first, of_blocks[0].states + first);
-    });
-    crew->run(int64_t(S), [&](int64_t task) {
-        const size_t s = size_t(task);
-        const Statistics* of_blocks = statistics.data() + s * B;
-        double *total = of_blocks[0].states, *levels = network(s) + at_rest;
-        for (size_t b = 0; b < B; ++b) {
-            sums.data()[s] += of_blocks[b].log_likelihood;
-            sums.data()[S + s] += of_blocks[b].joint;
-            sums.data()[2 * S + s] += of_blocks[b].classification;
+    const size_t S = log_weight.shape(0), N = size_t(shape.n_states), K = size_t(shape.n_cells),
+                 L = size_t(shape.n_levels), J = size_t(table.n_numbers), C = size_t(shape.n_classes), plane = J * K;
+    const Out counts_of_states = zeros({S, N}), counts = zeros({S, L, K}), moments = zeros({S, 3, J, K}),
+              of_class = zeros({S, C}), sums = zeros({3, S});
+    {
+        nb::gil_scoped_release release;
+        Nobody nobody;
+        Expectation expectation(rows, states, S, begin, end, size_t(n_blocks), nobody.or_else(crew));
+        std::vector<Network> networks;
+        std::vector<Statistics> found;
+        for (size_t s = 0; s < S; ++s) {
+            const double* g = gaussian.data() + s * 3 * plane;
+            networks.push_back({log_weight.data() + s * N, log_table.data() + s * L * K, g, g + plane, g + 2 * plane});
+            found.push_back({counts_of_states.data() + s * N, counts.data() + s * L * K, moments.data() + s * 3 * plane,
+                             of_class.data() + s * C, 0, 0, 0});
         }
-        rows.unfuse(total + at_levels, width, levels);
-        padding.narrow_states(total, counts_of_states.data() + s * N);
-        std::copy_n(total + at_classes, of_class.shape(1), of_class.data() + s * of_class.shape(1));
-        padding.narrow_cells(3 * J, total + at_numbers, moments.data() + s * 3 * J * K);
-        padding.narrow_cells(L, levels, counts.data() + s * L * K);
-    });
-    nb::gil_scoped_acquire acquire;
+        expectation(networks, hard, found);
+        for (size_t s = 0; s < S; ++s) {
+            sums.data()[s] = found[s].log_likelihood;
+            sums.data()[S + s] = found[s].joint;
+            sums.data()[2 * S + s] = found[s].classification;
+        }
+    }
     return nb::make_tuple(counts_of_states, counts, moments, sums, of_class);
 }
 
@@ -510,18 +232,130 @@ void posterior(const Rows& rows, const States& states, In<double, 2> log_weight,
     const size_t width = size_t(kind == Posterior::states ? shape.n_states : shape.n_classes);
     require(out.shape(0) == size_t(end - begin) && out.shape(1) == width, "out: (rows, classes or states)");
     nb::gil_scoped_release release;
-    Crew nobody(1);
-    if (!crew) crew = &nobody;
+    Nobody nobody;
     const size_t K = size_t(shape.n_cells), plane = size_t(table.n_numbers) * K,
                  room = aligned(size_t(kernel->scratch_size(shape)));
     Buffer t(size_t(rows.n_fused()) * K), g(3 * plane), scratch(room * size_t(n_blocks));
     rows.fuse(log_table.data(), K, t.data());
     std::copy_n(gaussian.data(), 3 * plane, g.data());
-    crew->run(n_blocks, [&](int64_t b) {
+    nobody.or_else(crew).run(n_blocks, [&](int64_t b) {
         const int64_t first = (end - begin) * b / n_blocks, last = (end - begin) * (b + 1) / n_blocks;
-        kernel->posterior(table, shape, network_of(log_weight.data(), t.data(), g.data(), plane), begin + first,
-                          begin + last, kind, out.data() + size_t(first) * width, scratch.data() + size_t(b) * room);
+        kernel->posterior(table, shape, {log_weight.data(), t.data(), g.data(), g.data() + plane, g.data() + 2 * plane},
+                          begin + first, begin + last, kind, out.data() + size_t(first) * width, scratch.data() + size_t(b) * room);
     });
+}
+
+// ---------------------------------------------------------------- EM
+
+using Factors = std::vector<std::pair<std::vector<int32_t>, std::vector<int32_t>>>;  // entries, parents
+
+void make_learner(Learner* self, std::vector<int64_t> first_level, size_t n_numbers, const Factors& factors,
+                  size_t n_cells, double alpha, const std::string& variance, double floor, std::vector<int32_t> group,
+                  const std::vector<double>& prior) {
+    require(!first_level.empty() && !factors.empty() && prior.size() == 4, "levels, factors, and a prior of four numbers");
+    require(group.empty() || group.size() == n_cells, "a group a cell");
+    const size_t n_states = factors[0].first.size();
+    std::vector<Factor> tables;
+    for (const auto& [entry, parent] : factors) {
+        require(entry.size() == n_states, "an entry of each factor a state");
+        for (int32_t e : entry) require(0 <= e && size_t(e) < parent.size(), "an entry lies outside of its factor");
+        tables.push_back({entry, parent});
+    }
+    const Variance kind = variance == "paper" ? Variance::paper : group.empty() ? Variance::map : Variance::tied;
+    new (self) Learner{std::move(first_level), n_numbers, n_states, n_cells, std::move(tables), alpha, kind, floor,
+                       std::move(group), {prior[0], prior[1], prior[2], prior[3]}};
+}
+
+// An array of a point, as Python has it for several networks at once.
+struct Part {
+    double* data;
+    std::vector<size_t> shape;  // without the axis of networks
+
+    size_t size() const {
+        size_t n = 1;
+        for (size_t length : shape) n *= length;
+        return n;
+    }
+};
+
+// Parameters: factors, table, means, variances. Statistics: states, counts, moments, classes.
+std::vector<Part> parts(const Point& p, const Learner& l, const Shape& shape) {
+    const size_t K = l.n_cells, L = size_t(shape.n_levels);
+    std::vector<Part> out;
+    double* factor = p.parameters;
+    for (const Factor& f : l.factors) {
+        out.push_back({factor, {f.parent.size()}});
+        factor += f.parent.size();
+    }
+    out.push_back({p.parameters + l.at_table(), {L, K}});
+    out.push_back({p.parameters + l.at_mean(), {l.n_numbers, K}});
+    out.push_back({p.parameters + l.at_sigma2(), {l.n_numbers, K}});
+    out.push_back({p.statistics.states, {l.n_states}});
+    out.push_back({p.statistics.counts, {L, K}});
+    out.push_back({p.statistics.moments, {3, l.n_numbers, K}});
+    out.push_back({p.statistics.of_class, {size_t(shape.n_classes)}});
+    return out;
+}
+
+using Array = nb::ndarray<const double, nb::c_contig, nb::device::cpu>;
+
+// `arrays` are the parts of a point, with a leading axis of networks.
+nb::tuple advance_all(const Rows& rows, const States& states, const Learner& l, const std::vector<Array>& arrays,
+                      In<double, 1> objective, In<double, 1> gain, In<double, 1> reach, int64_t n_passes,
+                      double least_gain, bool accelerate, bool hard, int64_t n_blocks, Crew* crew) {
+    const Shape shape = states.view(rows.n_levels);
+    const size_t S = objective.shape(0);
+    check_labels(rows, shape);
+    require(n_blocks > 0 && S > 0, "at least one block, and one network");
+    require(l.first_level.back() == rows.n_levels && l.n_numbers == rows.numbers.shape(1) &&
+                l.n_states == size_t(shape.n_states) && l.n_cells == size_t(shape.n_cells),
+            "a learner of the same columns and states");
+    require(gain.shape(0) == S && reach.shape(0) == S, "gain and reach of every network");
+    std::vector<Climb> climbs;
+    for (size_t s = 0; s < S; ++s) {
+        const Point& here = climbs.emplace_back(Climb{Point(l, shape, objective(s)), gain(s), reach(s), {}}).here;
+        const std::vector<Part> to = parts(here, l, shape);
+        require(arrays.size() == to.size(), "all parameters and statistics");
+        for (size_t i = 0; i < to.size(); ++i) {
+            const size_t n = to[i].size();
+            require(arrays[i].size() == S * n, "an array of parameters or statistics has the wrong size");
+            std::copy_n(arrays[i].data() + s * n, n, to[i].data);
+        }
+        l.complete(here.parameters);
+    }
+    {
+        nb::gil_scoped_release release;
+        Nobody nobody;
+        Crew& all = nobody.or_else(crew);
+        Expectation expectation(rows, states, S, 0, rows.n_rows, size_t(n_blocks), all);
+        advance(climbs, l, expectation, {n_passes, least_gain, accelerate, hard}, all, [] {
+            nb::gil_scoped_acquire acquire;
+            if (PyErr_CheckSignals() != 0) throw nb::python_error();
+        });
+    }
+    std::vector<Out> out;
+    const Out sums = zeros({3, S}), numbers = zeros({3, S}), traces = zeros({S, climbs[0].trace.size()});
+    for (size_t s = 0; s < S; ++s) {
+        const Climb& c = climbs[s];
+        const std::vector<Part> from = parts(c.here, l, shape);
+        for (size_t i = 0; i < from.size(); ++i) {
+            if (s == 0) {
+                std::vector<size_t> all{S};
+                all.insert(all.end(), from[i].shape.begin(), from[i].shape.end());
+                out.push_back(zeros(all));
+            }
+            std::copy_n(from[i].data, from[i].size(), out[i].data() + s * from[i].size());
+        }
+        const Statistics& found = c.here.statistics;
+        const double of_network[6] = {found.log_likelihood, found.joint, found.classification,
+                                      c.here.objective,     c.gain,      c.reach};
+        for (size_t k = 0; k < 3; ++k) {
+            sums.data()[k * S + s] = of_network[k];
+            numbers.data()[k * S + s] = of_network[3 + k];
+        }
+        std::copy(c.trace.begin(), c.trace.end(), traces.data() + s * c.trace.size());
+    }
+    return nb::make_tuple(nb::cast(out), sums, numbers, traces);
 }
 
 double gather(const Rows& rows, In<double, 2> table) {
@@ -567,6 +401,15 @@ NB_MODULE(_core, m) {
     m.def("posterior", &posterior, nb::arg("rows"), nb::arg("states"), nb::arg("log_weight"), nb::arg("log_table"),
           nb::arg("gaussian"), nb::arg("begin"), nb::arg("end"), nb::arg("what"), nb::arg("out"),
           nb::arg("n_blocks") = 1, nb::arg("crew").none() = nb::none());
+    nb::class_<Learner>(m, "Learner")
+        .def("__init__", &make_learner, nb::arg("first_level"), nb::arg("n_numbers"), nb::arg("factors"),
+             nb::arg("n_cells"), nb::arg("alpha"), nb::arg("variance"), nb::arg("floor"), nb::arg("group"),
+             nb::arg("prior"));
+    m.def("advance", &advance_all, nb::arg("rows"), nb::arg("states"), nb::arg("learner"), nb::arg("arrays"),
+          nb::arg("objective"), nb::arg("gain"), nb::arg("reach"), nb::arg("n_passes"),
+          nb::arg("least_gain"), nb::arg("accelerate"), nb::arg("hard"), nb::arg("n_blocks") = 1,
+          nb::arg("crew").none() = nb::none());
+    m.def("rows_visited", [] { return rows_visited.load(); });
     m.def("gather", &gather, nb::arg("rows"), nb::arg("table"));
     m.def("exp", [](In<double, 1> x) { return map(x, kernel->exp); }, nb::arg("x"));
     m.def("log", [](In<double, 1> x) { return map(x, kernel->log); }, nb::arg("x"));

@@ -1,10 +1,12 @@
-"""The native core (C++ in src/native): the fused E-step and the posterior, over arrays."""
+"""The native core (C++ in src/native): EM with its fused E-step, and the posterior, over arrays."""
 
 from fanbayes._native._core import (
     Crew,
+    Learner,
     RawColumns,
     Rows,
     States,
+    advance,
     backend,
     backends,
     exp,
@@ -12,14 +14,17 @@ from fanbayes._native._core import (
     gather,
     log,
     posterior,
+    rows_visited,
     use_backend,
 )
 
 __all__ = [
     "Crew",
+    "Learner",
     "RawColumns",
     "Rows",
     "States",
+    "advance",
     "backend",
     "backends",
     "exp",
@@ -27,5 +32,6 @@ __all__ = [
     "gather",
     "log",
     "posterior",
+    "rows_visited",
     "use_backend",
 ]

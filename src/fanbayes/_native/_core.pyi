@@ -70,6 +70,42 @@ class Crew:
 
     def __init__(self, n_threads: int) -> None: ...
 
+class Learner:
+    """How parameters are estimated: columns, factors of the states' weights (entry, parent), and the prior."""
+
+    def __init__(
+        self,
+        first_level: Sequence[int],
+        n_numbers: int,
+        factors: Sequence[tuple[Sequence[int], Sequence[int]]],
+        n_cells: int,
+        alpha: float,
+        variance: str,
+        floor: float,
+        group: Sequence[int],  # of cells that share a variance; empty: none do
+        prior: Sequence[float],  # kappa, a, b, and the fewest observations for (7)
+    ) -> None: ...
+
+def advance(
+    rows: Rows,
+    states: States,
+    learner: Learner,
+    arrays: Sequence[Floats],  # factors, table, means, variances; statistics of states, levels, numbers, classes
+    objective: Floats,  # (networks,)
+    gain: Floats,
+    reach: Floats,
+    n_passes: int,
+    least_gain: float,
+    accelerate: bool,
+    hard: bool,
+    n_blocks: int = 1,
+    crew: Crew | None = None,
+) -> tuple[list[Floats], Floats, Floats, Floats]:
+    """Climb; return the arrays, the three sums of log p, (objective, gain, reach), and the objective by pass."""
+
+def rows_visited() -> int:
+    """Return how many rows E-steps have looked at since the start, once for each network."""
+
 def expect(
     rows: Rows,
     states: States,

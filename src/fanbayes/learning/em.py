@@ -16,15 +16,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fanbayes import _native
 from fanbayes.data.table import EncodedTable
-from fanbayes.learning.expectation import Workers, expect
-from fanbayes.model.families import categorical
-from fanbayes.model.network import Network, Prior, Statistics, estimate, log_prior, normalise_factors
+from fanbayes.learning.expectation import Workers, expect, n_blocks
+from fanbayes.model.network import Network, Prior, Statistics, learner, log_prior
 
 Floats = NDArray[np.float64]
 Traces = tuple[tuple[float, ...], ...]
 
-# How far the first leap may go, in steps of EM; halved when one fails, doubled when one of full length succeeds.
+# How far the first leap may go, in steps of EM.
 _REACH = 16.0
 
 
@@ -114,17 +114,52 @@ def _climb(network: Network, statistics: Statistics, objective: Floats, gain: fl
 
 
 def advance(problem: Problem, climb: Climb, n_passes: int, tol: float) -> Climb:
-    """Climb until `n_passes` more passes are done or no network gains more than `tol` per case in a step."""
+    """Climb until `n_passes` more passes are done or no network gains more than `tol` per case in a step.
+
+    EM is accelerated: every second pass is a leap along the way of the last two steps. Where the objective would fall,
+    a network stays at the plain step, so it never ends below that.
+    """
     least_gain = tol * problem.table.total_weight
-    accelerate = problem.accelerate and problem.is_monotone and not problem.hard
+    if problem.is_monotone:
+        return _advance(problem, climb, n_passes, least_gain)
     best = climb
     goal = climb.n_iter + n_passes
     while climb.n_iter < goal and not has_converged(climb, least_gain):
-        leap = accelerate and goal - climb.n_iter > 1  # it takes two passes
-        climb = _accelerated_cycle(problem, climb) if leap else _plain_step(problem, climb)
-        if not problem.is_monotone:
-            best = climb.where(climb.objective > best.objective, best)
-    return climb if problem.is_monotone else replace(best, traces=climb.traces, gain=climb.gain)
+        climb = _advance(problem, climb, 1, least_gain)
+        best = climb.where(climb.objective > best.objective, best)
+    return replace(best, traces=climb.traces, gain=climb.gain)
+
+
+def _advance(problem: Problem, climb: Climb, n_passes: int, least_gain: float) -> Climb:
+    """Climb on in the native core (src/native/climb.cpp)."""
+    if n_passes < 1 or has_converged(climb, least_gain):
+        return climb
+    network, s = climb.network, climb.statistics
+    given = (*network.parameters, s.states, s.counts, s.moments, s.of_class)
+    found, sums, numbers, traces = _native.advance(
+        problem.table.rows,
+        network.structure.native,
+        learner(network.structure, network.layout, problem.prior),
+        [np.ascontiguousarray(x) for x in given],
+        np.ascontiguousarray(climb.objective),
+        np.ascontiguousarray(climb.gain),
+        np.ascontiguousarray(climb.reach),
+        n_passes,
+        least_gain,
+        problem.accelerate,
+        problem.hard,
+        n_blocks(problem.table, network),
+        problem.crew.crew,
+    )
+    *parameters, states, counts, moments, of_class = found
+    return Climb(
+        network.with_parameters(parameters),
+        Statistics(states, counts, moments, of_class, *sums),
+        numbers[0],
+        tuple(t + tuple(more) for t, more in zip(climb.traces, traces.tolist())),
+        gain=numbers[1],
+        reach=numbers[2],
+    )
 
 
 def has_converged(climb: Climb, least_gain: float) -> bool:
@@ -143,13 +178,6 @@ def _objective(problem: Problem, network: Network, statistics: Statistics) -> Fl
     return fit + log_prior(network, problem.prior)
 
 
-def _plain_step(problem: Problem, climb: Climb) -> Climb:
-    """M-step, E-step."""
-    network = _maximise(problem, climb)
-    statistics, objective = _look(problem, network)
-    return Climb(network, statistics, objective, _longer(climb, objective), objective - climb.objective, climb.reach)
-
-
 def go_if_better(problem: Problem, climb: Climb, network: Network) -> tuple[Climb, NDArray[np.bool_]]:
     """Look at other networks, one for each, and go there where the objective is not lower; say where.
 
@@ -162,58 +190,8 @@ def go_if_better(problem: Problem, climb: Climb, network: Network) -> tuple[Clim
     return there.where(better, here), better
 
 
-def _maximise(problem: Problem, climb: Climb) -> Network:
-    return estimate(climb.statistics, climb.network.structure, climb.network.layout, problem.prior)
-
-
 def _longer(climb: Climb, objective: Floats) -> Traces:
     return tuple((*t, float(o)) for t, o in zip(climb.traces, objective))
-
-
-# ---------------------------------------------------------------- acceleration
-
-
-def _accelerated_cycle(problem: Problem, climb: Climb) -> Climb:
-    """SQUAREM (Varadhan & Roland 2008, scheme S3), safeguarded.
-
-    From theta0, EM leads to theta1 and theta2. With r = theta1 - theta0, v = theta2 - theta1 - r and
-    a = -|r| / |v|, go to theta0 - 2 a r + a^2 v: a = -1 is theta2 itself. Where that lowers the objective
-    below theta1's, stay there, and leap less far next time. Coordinates are unconstrained: log probabilities,
-    means, log variances.
-    """
-    first = _plain_step(problem, climb)
-    second = _maximise(problem, first)
-    x0, x1, x2 = (_coordinates(n) for n in (climb.network, first.network, second))
-    r = x1 - x0
-    v = x2 - x1 - r
-    norm_r, norm_v = (np.sqrt(np.einsum("ij,ij->i", x, x)) for x in (r, v))
-    wanted = np.maximum(1.0, np.divide(norm_r, norm_v, out=np.ones_like(norm_r), where=norm_v > 0))
-    a = -np.minimum(wanted, climb.reach)
-    far = x0 - 2 * a[:, None] * r + (a * a)[:, None] * v
-    network = _from_coordinates(second, far, problem.prior)
-    landed, better = go_if_better(problem, first, network)
-    further = np.where(wanted > climb.reach, 2.0, 1.0) * climb.reach
-    return replace(landed, reach=np.where(better, further, np.maximum(1.0, -a / 2)))
-
-
-def _coordinates(network: Network) -> Floats:
-    """All parameters, unconstrained, (n_networks, n_coordinates)."""
-    *unconstrained, sigma2 = network.parameters
-    return np.concatenate([p.reshape(len(network), -1) for p in (*unconstrained, np.log(sigma2))], axis=1)
-
-
-def _from_coordinates(like: Network, x: Floats, prior: Prior) -> Network:
-    ends = np.cumsum([p[0].size for p in like.parameters])
-    parts = [x[:, end - p[0].size : end].reshape(p.shape) for end, p in zip(ends, like.parameters)]
-    *log_factors, log_table, mean, log_sigma2 = parts
-    return like.with_parameters(
-        [
-            *normalise_factors(tuple(log_factors), like.structure),
-            categorical.normalise(log_table, like.layout),
-            mean,
-            np.maximum(np.exp(np.clip(log_sigma2, -600.0, 600.0)), prior.floor),
-        ]
-    )
 
 
 def _along(a: NDArray[Any], x: Floats) -> NDArray[Any]:

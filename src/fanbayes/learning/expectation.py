@@ -53,18 +53,11 @@ def workers(n_threads: int) -> Iterator[Workers]:
 
 def expect(table: EncodedTable, network: Model, hard: bool, crew: Workers) -> Statistics:
     """Statistics of all rows under each network: expected (8), or of the best completion (9) if `hard`."""
-    n_statistics = (table.rows.n_levels + 3 * table.layout.n_numbers) * network.structure.n_cells
-    by_state, counts, moments, sums, of_class = _native.expect(
-        table.rows,
-        network.structure.native,
-        *network.kernel_arguments,
-        0,
-        table.n_rows,
-        hard,
-        _n_blocks(table, network, n_statistics),
-        crew.crew,
+    arguments = (table.rows, network.structure.native, *network.kernel_arguments)
+    states, counts, moments, sums, of_class = _native.expect(
+        *arguments, 0, table.n_rows, hard, n_blocks(table, network), crew.crew
     )
-    return Statistics(by_state, counts, moments, of_class, sums[0], sums[1], sums[2])
+    return Statistics(states, counts, moments, of_class, *sums)
 
 
 def posterior(
@@ -79,6 +72,11 @@ def posterior(
     blocks = _n_blocks(table, network, 1)
     _native.posterior(table.rows, structure.native, *network.kernel_arguments, 0, n, what, out, blocks, crew.crew)
     return out
+
+
+def n_blocks(table: EncodedTable, network: Model) -> int:
+    """Return the number of blocks of an E-step."""
+    return _n_blocks(table, network, (table.rows.n_levels + 3 * table.layout.n_numbers) * network.structure.n_cells)
 
 
 def _n_blocks(table: EncodedTable, network: Model, n_statistics: int) -> int:

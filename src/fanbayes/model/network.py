@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from fanbayes import _native
 from fanbayes.data.table import Layout
 from fanbayes.model.families import categorical, gaussian
 from fanbayes.model.families.gaussian import Variance
@@ -173,6 +174,22 @@ def estimate(s: Statistics, structure: Structure, layout: Layout, prior: Prior) 
     )
 
 
+def learner(structure: Structure, layout: Layout, prior: Prior) -> _native.Learner:
+    """The native core's `estimate` and `log_prior`."""
+    tied = tied_cells(structure, prior.variance)
+    return _native.Learner(
+        layout.first_level.tolist(),
+        layout.n_numbers,
+        [(f.entry.tolist(), f.parent.tolist()) for f in structure.factors],
+        structure.n_cells,
+        prior.alpha,
+        prior.variance,
+        prior.floor,
+        [] if tied is None else tied.of.tolist(),
+        [gaussian.KAPPA, gaussian.A, gaussian.B, gaussian.LEAST_FOR_PAPER],
+    )
+
+
 def log_prior(network: Network, prior: Prior) -> Floats:
     """Log prior density of the parameters (n_networks,), what `estimate` adds to the log-likelihood.
 
@@ -215,14 +232,3 @@ def estimate_factors(states: Floats, structure: Structure, alpha: float) -> tupl
         return np.log(entries) - np.log(np.add.reduceat(entries, f.first, axis=-1))[:, f.parent]
 
     return tuple(one(f) for f in structure.factors)
-
-
-def normalise_factors(log_factors: tuple[Floats, ...], structure: Structure) -> tuple[Floats, ...]:
-    """Turn any real numbers into log probabilities."""
-
-    def one(f: Factor, theta: Floats) -> Floats:
-        top = np.maximum.reduceat(theta, f.first, axis=-1)[:, f.parent]
-        total = np.add.reduceat(np.exp(theta - top), f.first, axis=-1)[:, f.parent]
-        return theta - top - np.log(total)
-
-    return tuple(map(one, structure.factors, log_factors))

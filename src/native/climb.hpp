@@ -1,0 +1,39 @@
+// EM and CEM: several networks climb, each on its own, pass by pass together.
+#pragma once
+
+#include "expectation.hpp"
+#include "maximisation.hpp"
+
+#include <functional>
+#include <vector>
+
+// Where a network is: its parameters, and what a look at the data under them found.
+class Point {
+    Buffer room_;
+
+  public:
+    double* parameters;
+    double* arguments;  // of the kernel
+    Statistics statistics;
+    double objective;
+
+    Point(const Learner&, const Shape&, double objective = 0);
+};
+
+struct Climb {
+    Point here;
+    double gain;                // of the last plain step
+    double reach;               // how far a leap may go, in steps of EM
+    std::vector<double> trace;  // the objective after each pass
+};
+
+struct Rules {
+    int64_t n_passes;
+    double least_gain;  // until no network gains more in a plain step
+    bool accelerate, hard;
+};
+
+// Climbs on from where each network is, of which statistics and objective are known, over all rows. `between` is called
+// after each step or leap, and may throw.
+void advance(std::vector<Climb>&, const Learner&, Expectation&, const Rules&, Crew&,
+             const std::function<void()>& between);
