@@ -22,18 +22,19 @@ class Point {
 
 struct Climb {
     Point here;
-    double gain;                // of the last plain step
+    double gain;                // between the last two looks at all rows
     double reach;               // how far a leap may go, in steps of EM
-    std::vector<double> trace;  // the objective after each pass
+    std::vector<double> trace;  // the objective after each look,
+    std::vector<int64_t> rows;  // and how many rows it was at
 };
 
 struct Rules {
     int64_t n_passes;
-    double least_gain;  // until no network gains more in a plain step
+    double least_gain;  // until no network gains more
     bool accelerate, hard;
 };
 
-// Climbs on from where each network is, of which statistics and objective are known, over all rows. `between` is called
-// after each step or leap, and may throw.
+// Climbs on from where each network is, of which statistics and objective are known, over all rows. In the end they are
+// known again. `between` is called after each step or leap, and may throw.
 void advance(std::vector<Climb>&, const Learner&, Expectation&, const Rules&, Crew&,
              const std::function<void()>& between);

@@ -82,6 +82,23 @@ class Padding {
 // How many rows E-steps have looked at so far, once for each network.
 inline std::atomic<int64_t> rows_visited{0};
 
+// Rows of a network whose state is in doubt, and what the others add up to: they need not be looked at each time.
+struct Doubt {
+    std::vector<int32_t> rows;  // the first `n_rows` of it
+    int64_t n_rows = 0;
+    Statistics settled{};       // of all other rows, at the parameters that they were looked at with
+};
+
+// All rows, all with the doubtful parted from the settled, or the doubtful rows only.
+enum class Sight { all, parting, doubtful };
+
+struct Visit {
+    Network network;
+    Statistics* out;  // is overwritten; without the settled rows, unless all rows go to one place
+    Sight sight = Sight::all;
+    Doubt* doubt = nullptr;
+};
+
 // Pass after pass over the same rows, without allocation. Rows are cut into blocks, and statistics added up in the order
 // of the blocks: the result does not depend on the crew.
 class Expectation {
@@ -92,19 +109,30 @@ class Expectation {
     size_t n_networks_, n_blocks_;
     int64_t begin_, end_;
     // Parameters of a network, then statistics of a block: states, classes, numbers, fused levels; and room to work in.
-    size_t at_classes_, at_numbers_, at_levels_, at_rest_, size_of_network_, size_of_block_;
+    size_t at_classes_, at_numbers_, at_levels_, at_rest_, size_of_network_, n_collectors_, size_of_block_;
     Buffer networks_, blocks_;
-    std::vector<Statistics> statistics_;
+
+    struct Task {
+        size_t visit, block, n_blocks;
+        Statistics statistics, settled;
+        Look look;
+    };
+    std::vector<Task> tasks_;       // the blocks of each visit in turn
+    std::vector<size_t> first_task_;  // of each visit, and the end
 
     double* network(size_t s) const { return networks_.data() + s * size_of_network_; }
+    double* block(size_t s, size_t b) const { return blocks_.data() + (s * n_blocks_ + b) * size_of_block_; }
+    Statistics collector(double* at) const { return {at, at + at_levels_, at + at_numbers_, at + at_classes_, 0, 0, 0}; }
+    void finish(double* wide, double* levels, Statistics& to) const;
 
   public:
     const Shape shape;
 
+    // `parts`: whether rows will be parted.
     Expectation(const Rows& rows, const States& states, size_t n_networks, int64_t begin, int64_t end, size_t n_blocks,
-                Crew& crew);
+                bool parts, Crew& crew);
     Expectation(const Expectation&) = delete;
 
-    // Overwrites `out` of each network with its statistics.
-    void operator()(const std::vector<Network>& networks, bool hard, std::vector<Statistics>& out);
+    int64_t n_rows() const { return end_ - begin_; }
+    void operator()(std::vector<Visit>& visits, bool hard);
 };

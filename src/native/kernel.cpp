@@ -135,7 +135,7 @@ struct View {
 };
 
 struct Rows {
-    const int32_t* order;
+    int32_t* order;
     int64_t begin;
 
     int64_t operator[](int r) const { return begin + order[r]; }
@@ -321,12 +321,29 @@ ALWAYS_INLINE void add_moments(const Table& t, const Shape& shape, const View& v
         }
 }
 
+// Where statistics go, and the responsibilities of those rows that lack no number.
+struct Collector {
+    Statistics* statistics;
+    double* complete_mass;  // (n_states,)
+};
+
+template <typename T>
+ALWAYS_INLINE void exchange(T& x, T& y) {
+    const T z = x;
+    x = y;
+    y = z;
+}
+
+// 1 / total is the probability of the most probable state.
+constexpr double MOST_TOTAL = 1.0 / (1.0 - DOUBT);
+
 // A tile of rows at a time: scores, responsibilities and statistics one after the other, so that the exponentials of
 // many rows overlap. `a` has room for them. Of each row: top = max_s log p(s, x), total = sum_s p(s, x) / exp(top) and, if
-// it has no label, most = max_h sum_c p(c, h, x) / exp(top).
+// it has no label, most = max_h sum_c p(c, h, x) / exp(top). If settled rows are collected apart, rows change places
+// within their tile.
 template <typename Cut>
 void visit(const Table& t, const Shape& shape, const Network& net, const View& view, Rows rows, int n_rows, bool hard,
-           Statistics& s, double* complete_mass, double* a, double* top, double* total, double* most) {
+           const Collector& doubtful, const Collector& settled, double* a, double* top, double* total, double* most) {
     const int S = Cut::STATES ? Cut::STATES : view.n_states, K = Cut::STATES ? Cut::STATES : view.n_cells;
     const int H = shape.n_components, n_tile = Cut::STATES ? MOST_IN_TILE : rows_in_tile(S);
     double share[MOST_IN_TILE];
@@ -340,10 +357,10 @@ void visit(const Table& t, const Shape& shape, const Network& net, const View& v
                 }
         });
     };
-    auto add_rows = [&](int n_lanes, int n, double* to, double* and_to) {  // `and_to` may be null
+    auto add_rows = [&](const double* first, int n_lanes, int n, double* to, double* and_to) {  // `and_to` may be null
         Cut::cut(n_lanes, [&](auto W, auto NV, int at) {
             for (int v = 0; v < NV; ++v) {
-                auto row = [&](int i) { return load<W>(a + i * S + at + v * W); };
+                auto row = [&](int i) { return load<W>(first + i * S + at + v * W); };
                 Vector<W> sum = Vector<W>{}, other = Vector<W>{};
                 int i = 0;
                 for (; i + 4 <= n; i += 4) {
@@ -401,27 +418,49 @@ void visit(const Table& t, const Shape& shape, const Network& net, const View& v
         else
             change(n, [&](int i, auto x) { return x * share[i]; });
 
-        const bool complete = !any_missing(0, n);
-        double* of_complete = complete ? complete_mass + view.state : nullptr;
-        if (view.weight) {
-            add_rows(S, n, s.states, nullptr);
-            for (int i = 0; i < n; ++i)
-                for (int k = K; k < S; ++k) a[i * S + k % K] += a[i * S + k];
-            if (complete) add_rows(K, n, of_complete, nullptr);
-        } else {
-            add_rows(S, n, s.states + view.state, of_complete);
-        }
-        Cut::cut(K, [&](auto W, auto NV, int at) {
-            in_groups<ROWS_AT_ONCE<W, NV>>(n, [&](auto R, int i) {
-                count<W, NV, R>(t, shape, view.from(at), tile.from(i), a + i * S + at, S, s);
+        auto collect = [&](int first, int n, const Collector& to) {  // of rows [first, first + n) of the tile
+            double* p = a + first * S;
+            const bool complete = !any_missing(first, n);
+            double* of_complete = complete ? to.complete_mass + view.state : nullptr;
+            if (view.weight) {
+                add_rows(p, S, n, to.statistics->states, nullptr);
+                for (int i = 0; i < n; ++i)
+                    for (int k = K; k < S; ++k) p[i * S + k % K] += p[i * S + k];
+                if (complete) add_rows(p, K, n, of_complete, nullptr);
+            } else {
+                add_rows(p, S, n, to.statistics->states + view.state, of_complete);
+            }
+            const Rows own = tile.from(first);
+            Cut::cut(K, [&](auto W, auto NV, int at) {
+                in_groups<ROWS_AT_ONCE<W, NV>>(n, [&](auto R, int i) {
+                    count<W, NV, R>(t, shape, view.from(at), own.from(i), p + i * S + at, S, *to.statistics);
+                });
+                in_groups<COLUMNS_AT_ONCE<NV>>(t.n_numbers, [&](auto J, int j) {
+                    if (complete)
+                        add_moments<W, NV, J, true>(t, shape, view.from(at), own, n, j, p + at, S, *to.statistics);
+                    else
+                        add_moments<W, NV, J, false>(t, shape, view.from(at), own, n, j, p + at, S, *to.statistics);
+                });
             });
-            in_groups<COLUMNS_AT_ONCE<NV>>(t.n_numbers, [&](auto J, int j) {
-                if (complete)
-                    add_moments<W, NV, J, true>(t, shape, view.from(at), tile, n, j, a + at, S, s);
-                else
-                    add_moments<W, NV, J, false>(t, shape, view.from(at), tile, n, j, a + at, S, s);
-            });
-        });
+        };
+        int n_settled = 0;
+        if (settled.statistics)  // they go to the front
+            for (int i = 0; i < n; ++i) {
+                if (!(total[i] <= MOST_TOTAL)) continue;
+                const int to = n_settled++;
+                if (to == i) continue;
+                exchange(tile.order[i], tile.order[to]);
+                exchange(top[i], top[to]);
+                exchange(total[i], total[to]);
+                if (S > H) exchange(most[i], most[to]);
+                for (int k = 0; k < S; k += 2) {
+                    const Vector<2> x = load<2>(a + i * S + k);
+                    store<2>(a + i * S + k, load<2>(a + to * S + k));
+                    store<2>(a + to * S + k, x);
+                }
+            }
+        if (n_settled) collect(0, n_settled, settled);
+        if (n_settled < n) collect(n_settled, n - n_settled, doubtful);
     }
 }
 
@@ -447,30 +486,31 @@ Visit visitor(int n_states) {
 int padded_components(int n) { return n <= 2 ? 2 : n <= 4 ? 4 : n > 8 && n <= 12 ? 12 : padded(n); }
 
 // Numbers 0 .. n - 1 in the order of their labels, -1 first; bucket[c + 1] is the end of class c in it.
-void sort_by_class(const int32_t* labels, int n, int n_classes, int32_t* order, int32_t* bucket) {
+template <typename Label>
+void sort_by_class(Label label, int n, int n_classes, int32_t* order, int32_t* bucket) {
     bool same = true;
-    for (int i = 1; labels && i < n; ++i) same &= labels[i] == labels[0];
+    for (int i = 1; i < n; ++i) same &= label(i) == label(0);
     if (same) {
-        const int c = labels ? labels[0] : -1;
+        const int c = label(0);
         for (int k = 0; k <= n_classes; ++k) bucket[k] = k > c ? n : 0;
         for (int i = 0; i < n; ++i) order[i] = i;
         return;
     }
     for (int c = 0; c < n_classes + 2; ++c) bucket[c] = 0;
-    for (int i = 0; i < n; ++i) ++bucket[labels[i] + 2];
+    for (int i = 0; i < n; ++i) ++bucket[label(i) + 2];
     for (int c = 1; c < n_classes + 2; ++c) bucket[c] += bucket[c - 1];
     // bucket[c + 1] is now where class c begins; filling moves it to its end.
-    for (int i = 0; i < n; ++i) order[bucket[labels[i] + 1]++] = i;
+    for (int i = 0; i < n; ++i) order[bucket[label(i) + 1]++] = i;
 }
 
-void expect(const Table& t, const Shape& shape, const Network& net, int64_t begin, int64_t end, bool hard,
-            Statistics& s, double* scratch) {
+void expect(const Table& t, const Shape& shape, const Network& net, Look& look, bool hard, Statistics& s,
+            double* scratch) {
     const int H = shape.n_components, C = shape.n_classes, S = shape.n_states;
     const bool shared_cells = shape.n_cells < S;
     double* a = scratch;
     double* complete = a + room_for_tile(S);  // (n_states)
-    double* complete_mass = complete + S;     // (n_states)
-    double* nothing = complete_mass + S;      // (n_components) 0, then the Gaussian norms of cells
+    double* complete_mass = complete + S;     // (2, n_states) of doubtful rows, of settled ones
+    double* nothing = complete_mass + 2 * S;  // (n_components) 0, then the Gaussian norms of cells
     double* norms = nothing + H;
     double* top = norms + H;
     double* total = top + CHUNK;
@@ -482,7 +522,7 @@ void expect(const Table& t, const Shape& shape, const Network& net, int64_t begi
         complete[i] = net.log_weight[i];
         const int cell = shape.first_cell[i / H] + i % H;
         for (int j = 0; j < t.n_numbers; ++j) complete[i] += net.log_norm[int64_t(j) * shape.n_cells + cell];
-        complete_mass[i] = 0;
+        complete_mass[i] = complete_mass[S + i] = 0;
     }
     for (int h = 0; h < H; ++h) {
         nothing[h] = norms[h] = 0;
@@ -492,37 +532,57 @@ void expect(const Table& t, const Shape& shape, const Network& net, int64_t begi
                                   : View{0, 0, S, S, net.log_weight, complete, nullptr};
     const Visit visit_class = visitor(H), visit_all = shared_cells ? visit<Pieces> : visitor(S);
 
-    for (int64_t at = begin; at < end; at += CHUNK) {
-        const int n = int(end - at < CHUNK ? end - at : CHUNK);
+    const Collector doubtful{&s, complete_mass}, settled{look.settled, complete_mass + S};
+    for (int64_t at = look.begin; at < look.end; at += CHUNK) {
+        const int n = int(look.end - at < CHUNK ? look.end - at : CHUNK);
         // Rows of one class together, unlabelled ones first: parameters stay in the nearest cache.
-        sort_by_class(t.labels ? t.labels + at : nullptr, n, C, order, bucket);
+        auto label = [&](int i) { return !t.labels ? -1 : t.labels[look.chosen ? look.chosen[at + i] : at + i]; };
+        sort_by_class(label, n, C, order, bucket);
+        for (int i = 0; look.chosen && i < n; ++i) order[i] = look.chosen[at + order[i]];
         for (int c = -1, first = 0; c < C; first = bucket[c + 1], ++c) {
             const int n_rows = bucket[c + 1] - first;
             if (n_rows == 0) continue;
             const bool labelled = c >= 0;
             const View own{c * H, labelled ? shape.first_cell[c] : 0, H, H, net.log_weight + c * H, complete + c * H, nullptr};
-            (labelled ? visit_class : visit_all)(t, shape, net, labelled ? own : all, Rows{order + first, at}, n_rows,
-                                                 hard, s, complete_mass, a, top, total, most);
+            const Rows rows{order + first, look.chosen ? 0 : at};
+            (labelled ? visit_class : visit_all)(t, shape, net, labelled ? own : all, rows, n_rows, hard, doubtful,
+                                                 settled, a, top, total, most);
+            uint8_t in_doubt[CHUNK];
+            for (int i = 0; i < n_rows && look.settled; ++i) {
+                in_doubt[i] = !(total[i] <= MOST_TOTAL);
+                if (in_doubt[i]) look.doubtful[look.n_doubtful++] = int32_t(rows[i]);
+            }
             log_array(total, total, n_rows);
             const bool several = !labelled && C > 1;
             if (several) log_array(most, most, n_rows);
             for (int i = 0; i < n_rows && t.weights; ++i) {
-                const double weight = t.weights[at + order[first + i]];
+                const double weight = t.weights[rows[i]];
                 top[i] *= weight;
                 total[i] *= weight;
                 if (several) most[i] *= weight;
             }
-            const double joint = sum_array(top, n_rows), fit = joint + sum_array(total, n_rows);
-            s.log_likelihood += fit;
-            s.joint += joint;
-            s.classification += several ? joint + sum_array(most, n_rows) : joint;
-            if (labelled) s.of_class[c] += fit;
+            auto tally = [&](Statistics& to, double joint, double rest, double of_most) {
+                to.log_likelihood += joint + rest;
+                to.joint += joint;
+                to.classification += joint + of_most;
+                if (labelled) to.of_class[c] += joint + rest;
+            };
+            if (look.settled)
+                for (int i = 0; i < n_rows; ++i)
+                    tally(in_doubt[i] ? s : *look.settled, top[i], total[i], several ? most[i] : 0.0);
+            else
+                tally(s, sum_array(top, n_rows), sum_array(total, n_rows), several ? sum_array(most, n_rows) : 0.0);
         }
     }
     // Rows without a missing number count in every numeric column.
-    for (int i = 0; i < shape.n_states; ++i)
-        for (int j = 0; j < t.n_numbers; ++j)
-            s.moments[int64_t(j) * shape.n_cells + shape.first_cell[i / H] + i % H] += complete_mass[i];
+    auto add_cases = [&](const Collector& from) {
+        for (int i = 0; i < shape.n_states && from.statistics; ++i)
+            for (int j = 0; j < t.n_numbers; ++j)
+                from.statistics->moments[int64_t(j) * shape.n_cells + shape.first_cell[i / H] + i % H] +=
+                    from.complete_mass[i];
+    };
+    add_cases(doubtful);
+    add_cases(settled);
 }
 
 void posterior(const Table& t, const Shape& shape, const Network& net, int64_t begin, int64_t end, Posterior what,
@@ -607,7 +667,7 @@ double gather(const Table& t, const double* table, int64_t rows) {
 
 int64_t scratch_size(const Shape& shape) {
     const int64_t C = shape.n_classes, S = shape.n_states;
-    const int64_t of_expect = room_for_tile(shape.n_states) + 2 * S + 2 * shape.n_components + 4 * CHUNK + C + 2;
+    const int64_t of_expect = room_for_tile(shape.n_states) + 3 * S + 2 * shape.n_components + 4 * CHUNK + C + 2;
     const int64_t of_posterior = padded(shape.n_cells) + padded(shape.n_states) + 2 * ROWS * C;
     return of_expect > of_posterior ? of_expect : of_posterior;
 }

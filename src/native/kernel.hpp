@@ -47,6 +47,17 @@ struct Statistics {
     double classification;  // sum_l w_l log p(x_l, c_l, z_l), z_l = argmax_h: what ICL needs
 };
 
+// Which rows an E-step looks at. A row is *settled* if its most probable state has a probability of at least 1 - DOUBT.
+constexpr double DOUBT = 0.01;
+struct Look {
+    int64_t begin, end;     // rows, or places in `chosen`
+    const int32_t* chosen;  // numbers of rows; null: all
+    // To part settled rows from doubtful ones; null: all go to one place.
+    Statistics* settled;    // is added to by the settled rows
+    int32_t* doubtful;      // numbers of the others, room for end - begin
+    int64_t n_doubtful;
+};
+
 enum class Posterior { log_joint, log_proba, proba, states };
 
 struct Kernel {
@@ -54,10 +65,9 @@ struct Kernel {
     int64_t (*scratch_size)(const Shape&);  // doubles that `expect` or `posterior` may use
     // States of each class, rounded up to whole vectors: what `expect` wants.
     int (*padded_components)(int n_components);
-    // Adds the expected (or, if `hard`, most probable) statistics of rows [begin, end). Every class has
-    // n_components states, a whole number of vectors; the arrays are aligned to 64 bytes.
-    void (*expect)(const Table&, const Shape&, const Network&, int64_t begin, int64_t end, bool hard,
-                   Statistics& out, double* scratch);
+    // Adds the expected (or, if `hard`, most probable) statistics of rows. Every class has n_components states, a
+    // whole number of vectors; the arrays are aligned to 64 bytes.
+    void (*expect)(const Table&, const Shape&, const Network&, Look&, bool hard, Statistics& out, double* scratch);
     // Writes rows [begin, end): (n_classes) a row, or (n_states) for Posterior::states.
     void (*posterior)(const Table&, const Shape&, const Network&, int64_t begin, int64_t end,
                       Posterior what, double* out, double* scratch);

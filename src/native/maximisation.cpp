@@ -16,13 +16,23 @@ void for_parents(const Factor& f, Of of) {
     }
 }
 
-double sum(const double* x, size_t n) {
+// Of `of(0)` to `of(n - 1)`.
+template <typename Of>
+double sum_of(size_t n, Of of) {
     double total[4] = {0, 0, 0, 0};  // each waits for its own last addition only
     size_t i = 0;
     for (; i + 4 <= n; i += 4)
-        for (size_t k = 0; k < 4; ++k) total[k] += x[i + k];
-    for (; i < n; ++i) total[0] += x[i];
+        for (size_t k = 0; k < 4; ++k) total[k] += of(i + k);
+    for (; i < n; ++i) total[0] += of(i);
     return (total[0] + total[1]) + (total[2] + total[3]);
+}
+
+double sum(const double* x, size_t n) {
+    return sum_of(n, [&](size_t i) { return x[i]; });
+}
+
+double dot(const double* x, const double* y, size_t n) {
+    return sum_of(n, [&](size_t i) { return x[i] * y[i]; });
 }
 
 }  // namespace
@@ -164,6 +174,19 @@ double Learner::log_prior(const double* parameters) const {
         for (size_t i = 0; i < plane; ++i) inverse += 1 / sigma2[i];
     }
     return total + n * (p.a * std::log(p.b) - std::lgamma(p.a)) - (p.a + 1) * logs - p.b * inverse;
+}
+
+double Learner::log_complete_likelihood(const Statistics& s, const Network& net) const {
+    const size_t plane = n_numbers * n_cells;
+    double total = dot(s.states, net.log_weight, n_states);
+    total += dot(s.counts, net.log_table, size_t(first_level.back()) * n_cells);
+    // sum over values of log_norm - (slope x + intercept)^2
+    const double *N = s.moments, *first = N + plane, *second = first + plane;
+    for (size_t i = 0; i < plane; ++i) {
+        const double a = net.slope[i], b = net.intercept[i];
+        total += N[i] * (net.log_norm[i] - b * b) - a * (a * second[i] + 2 * b * first[i]);
+    }
+    return total;
 }
 
 Network Learner::network(const double* parameters, double* arguments) const {

@@ -50,6 +50,8 @@ struct Learner {
     // Completes parameters of which the variances are known, but not their logarithms.
     void complete(double* parameters) const;
     double log_prior(const double* parameters) const;
+    // log p(D' | theta) of data that are completed as the statistics say.
+    double log_complete_likelihood(const Statistics&, const Network&) const;
     // What the kernel is to see, with the room for it.
     Network network(const double* parameters, double* arguments) const;
 };

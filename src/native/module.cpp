@@ -196,16 +196,17 @@ nb::tuple expect(const Rows& rows, const States& states, In<double, 2> log_weigh
     {
         nb::gil_scoped_release release;
         Nobody nobody;
-        Expectation expectation(rows, states, S, begin, end, size_t(n_blocks), nobody.or_else(crew));
-        std::vector<Network> networks;
-        std::vector<Statistics> found;
+        Expectation expectation(rows, states, S, begin, end, size_t(n_blocks), false, nobody.or_else(crew));
+        std::vector<Visit> visits(S);
+        std::vector<Statistics> found(S);
         for (size_t s = 0; s < S; ++s) {
             const double* g = gaussian.data() + s * 3 * plane;
-            networks.push_back({log_weight.data() + s * N, log_table.data() + s * L * K, g, g + plane, g + 2 * plane});
-            found.push_back({counts_of_states.data() + s * N, counts.data() + s * L * K, moments.data() + s * 3 * plane,
-                             of_class.data() + s * C, 0, 0, 0});
+            found[s] = {counts_of_states.data() + s * N, counts.data() + s * L * K, moments.data() + s * 3 * plane,
+                        of_class.data() + s * C, 0, 0, 0};
+            visits[s].network = {log_weight.data() + s * N, log_table.data() + s * L * K, g, g + plane, g + 2 * plane};
+            visits[s].out = &found[s];
         }
-        expectation(networks, hard, found);
+        expectation(visits, hard);
         for (size_t s = 0; s < S; ++s) {
             sums.data()[s] = found[s].log_likelihood;
             sums.data()[S + s] = found[s].joint;
@@ -323,18 +324,19 @@ nb::tuple advance_all(const Rows& rows, const States& states, const Learner& l, 
         }
         l.complete(here.parameters);
     }
+    const bool faster = accelerate && l.is_monotone() && !hard;
     {
         nb::gil_scoped_release release;
         Nobody nobody;
         Crew& all = nobody.or_else(crew);
-        Expectation expectation(rows, states, S, 0, rows.n_rows, size_t(n_blocks), all);
-        advance(climbs, l, expectation, {n_passes, least_gain, accelerate, hard}, all, [] {
+        Expectation expectation(rows, states, S, 0, rows.n_rows, size_t(n_blocks), faster, all);
+        advance(climbs, l, expectation, {n_passes, least_gain, faster, hard}, all, [] {
             nb::gil_scoped_acquire acquire;
             if (PyErr_CheckSignals() != 0) throw nb::python_error();
         });
     }
     std::vector<Out> out;
-    const Out sums = zeros({3, S}), numbers = zeros({3, S}), traces = zeros({S, climbs[0].trace.size()});
+    const Out sums = zeros({3, S}), numbers = zeros({3, S}), traces = zeros({2, S, climbs[0].trace.size()});
     for (size_t s = 0; s < S; ++s) {
         const Climb& c = climbs[s];
         const std::vector<Part> from = parts(c.here, l, shape);
@@ -354,6 +356,7 @@ nb::tuple advance_all(const Rows& rows, const States& states, const Learner& l, 
             numbers.data()[k * S + s] = of_network[3 + k];
         }
         std::copy(c.trace.begin(), c.trace.end(), traces.data() + s * c.trace.size());
+        std::copy(c.rows.begin(), c.rows.end(), traces.data() + (S + s) * c.rows.size());
     }
     return nb::make_tuple(nb::cast(out), sums, numbers, traces);
 }

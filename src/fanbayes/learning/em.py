@@ -136,7 +136,7 @@ def _advance(problem: Problem, climb: Climb, n_passes: int, least_gain: float) -
         return climb
     network, s = climb.network, climb.statistics
     given = (*network.parameters, s.states, s.counts, s.moments, s.of_class)
-    found, sums, numbers, traces = _native.advance(
+    found, sums, numbers, looks = _native.advance(
         problem.table.rows,
         network.structure.native,
         learner(network.structure, network.layout, problem.prior),
@@ -156,7 +156,7 @@ def _advance(problem: Problem, climb: Climb, n_passes: int, least_gain: float) -
         network.with_parameters(parameters),
         Statistics(states, counts, moments, of_class, *sums),
         numbers[0],
-        tuple(t + tuple(more) for t, more in zip(climb.traces, traces.tolist())),
+        tuple(t + tuple(more) for t, more in zip(climb.traces, looks[0].tolist())),
         gain=numbers[1],
         reach=numbers[2],
     )
