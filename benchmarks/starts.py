@@ -16,6 +16,8 @@ from fanbayes.learning.starts import labelled_naive_bayes, random_networks
 from fanbayes.model.network import Prior
 from fanbayes.model.structure import fan
 
+N_INIT = FANClassifier().n_init
+
 
 def run() -> list[Result]:
     ours, passes, rows = 0.0, [0.0, 0.0], []
@@ -23,7 +25,7 @@ def run() -> list[Result]:
     for data in real_data.load(NAMES):
         classes, _, table = FANClassifier()._read(data.X, data.y, None)
         n_classes = len(classes)
-        search = Search(lambda h, c=n_classes: fan([h] * c, "shared"), range(1, 6), ("icl",), 9, 8, 1000, 1e-6, 0)
+        search = Search(lambda h, c=n_classes: fan([h] * c, "shared"), range(1, 6), ("icl",), 9, N_INIT, 1000, 1e-6, 0)
         nb = labelled_naive_bayes(table, n_classes, prior, crew)
         fits: list[Fit] = []
         before = _native.rows_visited()

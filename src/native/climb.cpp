@@ -18,6 +18,9 @@ namespace {
 // It pays to leave settled rows out if the others are fewer than this.
 constexpr double FEW = 0.6;
 
+// Cycles of step and leap that leave them out, the one that looks at them included.
+constexpr int CYCLES = 2;
+
 // The numbers of the others have to be kept, so in larger tables all rows are looked at.
 constexpr int64_t MOST_ROWS = 1 << 22;
 
@@ -43,19 +46,26 @@ Leap extrapolate(const double* theta0, const double* theta1, double* theta2, siz
     return {wanted, a};
 }
 
-// What a network knows about its settled rows. Their state is taken as known, at its expectation, so they add
-// E[log p(x, z | theta)] + entropy to the objective. That is never more than their log-likelihood, and the same where
-// they were looked at: to climb it is to climb the log-likelihood.
-struct Memory {
-    Point place;  // has room for their statistics
+// A network on its way.
+struct Walk {
+    Climb& climb;
+    Point next, far;
+    Leap leap{};
+    bool must_arrive = false;  // whether the leap is a plain step that cannot be refused
+
+    // What it remembers of settled rows. Their state is taken as known, as it was when they were looked at, so they add
+    // E[log p(x, z | theta)] + entropy to the objective. That is never more than their log-likelihood, and no less where
+    // they were looked at: to climb it is to climb the log-likelihood.
+    Point memory;  // has room for their statistics
     Doubt doubt;
     double entropy = 0;
-    bool skip = false;       // whether the next cycle looks at the doubtful rows only
-    double last_whole = 0;   // the objective at the last look at all rows
+    bool remembers = false;
+    int n_cycles = 0;  // since they were looked at
 
-    Memory(const Learner& l, const Shape& shape, int64_t n_rows, double objective) : place(l, shape), last_whole(objective) {
+    Walk(Climb& c, const Learner& l, const Shape& shape, int64_t n_rows)
+        : climb(c), next(l, shape), far(l, shape), memory(l, shape) {
         doubt.rows.resize(size_t(n_rows));
-        doubt.settled = place.statistics;
+        doubt.settled = memory.statistics;
     }
 };
 
@@ -73,25 +83,18 @@ void advance(std::vector<Climb>& climbs, const Learner& learner, Expectation& ex
     const size_t S = climbs.size();
     const int64_t n_rows = expectation.n_rows();
     const bool may_skip = rules.accelerate && n_rows <= MOST_ROWS;
-    std::vector<Point> next, far;
-    std::vector<Memory> memories;
-    for (size_t s = 0; s < S; ++s) {
-        next.emplace_back(learner, expectation.shape);
-        if (!rules.accelerate) continue;
-        far.emplace_back(learner, expectation.shape);
-        memories.emplace_back(learner, expectation.shape, may_skip ? n_rows : 0, climbs[s].here.objective);
-    }
-    const Buffer room(S * learner.n_parameters());
+    std::vector<Walk> walks;
+    for (Climb& c : climbs) walks.emplace_back(c, learner, expectation.shape, may_skip ? n_rows : 0);
     std::vector<Visit> visits(S);
-    std::vector<Leap> leaps(S);
-    for (size_t s = 0; s < S && may_skip; ++s) visits[s].doubt = &memories[s].doubt;
+    for (size_t s = 0; s < S; ++s) visits[s].doubt = &walks[s].doubt;
+    const Buffer room(S * learner.n_parameters());
 
     // One look of each network, at parameters that `prepare` makes.
-    auto look = [&](std::vector<Point>& points, auto prepare) {
+    auto look = [&](Point Walk::*at, auto prepare) {
         crew.run(int64_t(S), [&](int64_t task) {
             const size_t s = size_t(task);
-            Point& p = points[s];
-            prepare(s, p);
+            Point& p = walks[s].*at;
+            prepare(s, p.parameters);
             p.objective = learner.log_prior(p.parameters);
             visits[s].network = learner.network(p.parameters, p.arguments);
             visits[s].out = &p.statistics;
@@ -99,68 +102,72 @@ void advance(std::vector<Climb>& climbs, const Learner& learner, Expectation& ex
         expectation(visits, rules.hard);
         crew.run(int64_t(S), [&](int64_t task) {
             const size_t s = size_t(task);
-            climbs[s].rows.push_back(visits[s].sight == Sight::doubtful ? visits[s].doubt->n_rows : n_rows);
-            Point& p = points[s];
+            const Sight sight = visits[s].sight;
+            Walk& w = walks[s];
+            Point& p = w.*at;
+            w.climb.rows.push_back(sight == Sight::doubtful ? w.doubt.n_rows : n_rows);
             p.objective += rules.hard ? p.statistics.joint : p.statistics.log_likelihood;
-            if (visits[s].sight == Sight::all) return;
-            Memory& m = memories[s];
-            const double complete = learner.log_complete_likelihood(m.doubt.settled, visits[s].network);
-            if (visits[s].sight == Sight::parting) m.entropy = m.doubt.settled.log_likelihood - complete;
-            p.objective += complete + m.entropy;
-            add_statistics(m.doubt.settled, learner, size_t(expectation.shape.n_classes), p.statistics);
+            if (sight == Sight::all) return;
+            const double complete = learner.log_complete_likelihood(w.doubt.settled, visits[s].network);
+            if (sight == Sight::parting) {
+                w.entropy = w.doubt.settled.log_likelihood - complete;
+                w.remembers = double(w.doubt.n_rows) <= FEW * double(n_rows);
+                w.n_cycles = 0;
+            }
+            p.objective += complete + w.entropy;
+            add_statistics(w.doubt.settled, learner, size_t(expectation.shape.n_classes), p.statistics);
         });
     };
     auto has_converged = [&] {
         return std::all_of(climbs.begin(), climbs.end(),
                            [&](const Climb& c) { return std::abs(c.gain) <= rules.least_gain; });
     };
-    bool exact = true;  // whether all statistics and objectives are those of all rows, none from memory
+    bool exact = true;  // whether what is known of every network is known from all rows
     for (int64_t left = rules.n_passes; left > 0 && !(exact && has_converged());) {
-        const bool closing = left <= 2 || has_converged();
-        for (size_t s = 0; s < S; ++s)
-            visits[s].sight = closing || !may_skip ? Sight::all
-                              : memories[s].skip   ? Sight::doubtful
-                                                   : Sight::parting;
-        look(next, [&](size_t s, Point& p) { learner.maximise(climbs[s].here.statistics, p.parameters); });
+        const bool last = left == 1 || has_converged(), closing = left == 2 || last;
+        // A step: M-step, E-step.
+        for (size_t s = 0; s < S; ++s) {
+            const Walk& w = walks[s];
+            if (last || !may_skip) visits[s].sight = Sight::all;
+            else if (w.remembers && (closing || w.n_cycles < CYCLES)) visits[s].sight = Sight::doubtful;
+            else visits[s].sight = closing ? Sight::all : Sight::parting;
+        }
+        look(&Walk::next, [&](size_t s, double* to) { learner.maximise(climbs[s].here.statistics, to); });
         --left;
         exact = true;
         for (size_t s = 0; s < S; ++s) {
-            climbs[s].trace.push_back(next[s].objective);
-            if (visits[s].sight == Sight::doubtful) {
-                exact = false;
-                continue;
-            }
-            climbs[s].gain = next[s].objective - (rules.accelerate ? memories[s].last_whole : climbs[s].here.objective);
-            if (rules.accelerate) memories[s].last_whole = next[s].objective;
+            Walk& w = walks[s];
+            w.climb.trace.push_back(w.next.objective);
+            w.must_arrive = closing && visits[s].sight == Sight::doubtful;
+            if (visits[s].sight == Sight::doubtful) exact = false;
+            else w.climb.gain = w.next.objective - w.climb.here.objective;
         }
+        // A leap. In the end all rows are looked at; a step from memory must not be refused then.
         if (rules.accelerate && left > 0 && !(exact && has_converged())) {
-            for (size_t s = 0; s < S; ++s) {
-                // Two cycles skip the settled rows, but for the first look, which says which they are.
-                const bool second = visits[s].sight == Sight::doubtful,
-                           first = visits[s].sight == Sight::parting &&
-                                   double(memories[s].doubt.n_rows) <= FEW * double(n_rows);
-                visits[s].sight = first || second ? Sight::doubtful : Sight::all;
-                memories[s].skip = first;
-            }
-            look(far, [&](size_t s, Point& p) {
-                learner.maximise(next[s].statistics, p.parameters);
-                leaps[s] = extrapolate(climbs[s].here.parameters, next[s].parameters, p.parameters,
-                                       learner.n_coordinates(), climbs[s].reach);
-                learner.constrain(p.parameters, room.data() + s * learner.n_parameters());
+            for (size_t s = 0; s < S; ++s)
+                visits[s].sight = walks[s].remembers && !closing ? Sight::doubtful : Sight::all;
+            look(&Walk::far, [&](size_t s, double* to) {
+                Walk& w = walks[s];
+                learner.maximise(w.next.statistics, to);
+                w.leap = extrapolate(w.climb.here.parameters, w.next.parameters, to, learner.n_coordinates(),
+                                     w.must_arrive ? 1.0 : w.climb.reach);
+                learner.constrain(to, room.data() + s * learner.n_parameters());
             });
             --left;
             for (size_t s = 0; s < S; ++s) {
-                // Where the objective would fall, stay at the plain step, and leap less far next time.
-                const bool better = far[s].objective >= next[s].objective;  // false for NaN
-                if (!better) climbs[s].reach = std::max(1.0, leaps[s].taken / 2);
-                else if (leaps[s].wanted > climbs[s].reach) climbs[s].reach *= 2;
-                if (better) std::swap(next[s], far[s]);
-                if (visits[s].sight == Sight::doubtful) exact = false;
-                else memories[s].last_whole = next[s].objective;
-                climbs[s].trace.push_back(next[s].objective);
+                Walk& w = walks[s];
+                // Where the objective would fall, stay at the step, and leap less far next time.
+                const bool better = w.far.objective >= w.next.objective;  // false for NaN
+                if (better && w.leap.wanted > w.climb.reach) w.climb.reach *= 2;
+                else if (!better && !w.must_arrive) w.climb.reach = std::max(1.0, w.leap.taken / 2);
+                if (w.must_arrive) w.climb.gain = w.far.objective - w.next.objective;
+                if (better || w.must_arrive) std::swap(w.next, w.far);
+                w.climb.trace.push_back(w.next.objective);
+                ++w.n_cycles;
             }
+            exact = closing || std::none_of(walks.begin(), walks.end(), [](const Walk& w) { return w.remembers; });
         }
-        for (size_t s = 0; s < S; ++s) std::swap(climbs[s].here, next[s]);
+        for (Walk& w : walks) std::swap(w.climb.here, w.next);
         between();
     }
 }

@@ -22,7 +22,7 @@ class Point {
 
 struct Climb {
     Point here;
-    double gain;                // between the last two looks at all rows
+    double gain;                // of the last step that ended with a look at all rows; or more, if it began from memory
     double reach;               // how far a leap may go, in steps of EM
     std::vector<double> trace;  // the objective after each look,
     std::vector<int64_t> rows;  // and how many rows it was at

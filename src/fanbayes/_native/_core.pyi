@@ -101,7 +101,7 @@ def advance(
     n_blocks: int = 1,
     crew: Crew | None = None,
 ) -> tuple[list[Floats], Floats, Floats, Floats]:
-    """Climb; return the arrays, the three sums of log p, (objective, gain, reach), and of each look (objective, rows)."""
+    """Climb; return the arrays, the three sums of log p, (objective, gain, reach), and (objective, rows) by look."""
 
 def rows_visited() -> int:
     """Return how many rows E-steps have looked at since the start, once for each network."""

@@ -188,7 +188,7 @@ class FANClassifier(_HiddenClassifier):
         all cells, or for all components of a class; or equation (7).
     variance_floor : float, default=1e-6
         Least variance, as a share of the column's own.
-    n_init : int, default=8
+    n_init : int, default=14
         Starts for each number of components; the worse half is dropped repeatedly, the best is finished. Before, they
         exchange what they found for each class.
     max_iter : int, default=1000
@@ -251,7 +251,7 @@ class FANClassifier(_HiddenClassifier):
         alpha: float = 1.0,
         variance: Variance = "map",
         variance_floor: float = 1e-6,
-        n_init: int = 8,
+        n_init: int = 14,
         max_iter: int = 1000,
         tol: float = 1e-6,
         categorical_features: Any = "from_dtype",
@@ -356,7 +356,7 @@ handle_unknown, n_jobs, random_state, verbose
         alpha: float = 1.0,
         variance: Variance = "map",
         variance_floor: float = 1e-6,
-        n_init: int = 8,
+        n_init: int = 14,
         max_iter: int = 1000,
         tol: float = 1e-6,
         categorical_features: Any = "from_dtype",

@@ -11,9 +11,12 @@ from numpy.typing import NDArray
 
 from fanbayes.learning.em import Climb, Problem
 from fanbayes.model.families import gaussian
-from fanbayes.model.network import Network, Statistics, estimate
+from fanbayes.model.network import Network, Statistics, estimate, estimate_factors
 
 Floats = NDArray[np.float64]
+
+# Times that p(h) and the choice of the best starts are adapted to each other.
+_ADAPTATIONS = 4
 
 
 def recombined(problem: Problem, climb: Climb, ranks: NDArray[np.intp]) -> Network | None:
@@ -28,9 +31,12 @@ def recombined(problem: Problem, climb: Climb, ranks: NDArray[np.intp]) -> Netwo
     structure, s = climb.network.structure, climb.statistics
     if structure.class_of_cell is None or structure.n_classes == 1 or problem.hard or not problem.is_monotone:
         return None
-    best = np.argsort(-_class_objectives(problem, climb), axis=0, kind="stable")  # (n_starts, n_classes)
-    start = best[np.ix_(ranks, structure.class_of)]  # (n_ranks, n_states)
     by_share = np.lexsort((-s.states, np.broadcast_to(structure.class_of, s.states.shape)))
+    worth = _class_objectives(problem, climb)
+    if structure.factors[1].name == "component":
+        worth = _under_one_p(problem, climb, worth, np.take_along_axis(s.states, by_share, axis=1))
+    best = np.argsort(-worth, axis=0, kind="stable")  # (n_starts, n_classes)
+    start = best[np.ix_(ranks, structure.class_of)]  # (n_ranks, n_states)
     state = by_share[start, np.arange(structure.n_states)]
 
     def pick(x: Floats) -> Floats:  # (n_starts, ..., n_states) to (n_ranks, ..., n_states)
@@ -40,6 +46,29 @@ def recombined(problem: Problem, climb: Climb, ranks: NDArray[np.intp]) -> Netwo
     of_class = np.full((len(ranks), structure.n_classes), np.nan)
     together = Statistics(pick(s.states), pick(s.counts), pick(s.moments), of_class, unknown, unknown, unknown)
     return estimate(together, structure, climb.network.layout, problem.prior)
+
+
+def _under_one_p(problem: Problem, climb: Climb, worth: Floats, cases: Floats) -> Floats:
+    """What each class of each start is worth under one p(h) for all, (n_starts, n_classes).
+
+    It was found under the start's own p(h). Under another, p', it is at least sum_h N_h (log p'(h) - log p(h)) more,
+    N_h being the class's expected cases of h (Jensen's inequality). From p(h) of the best start on, the best for each
+    class are chosen and p(h) is estimated from their cases, several times: no step can fall.
+
+    Parameters
+    ----------
+    worth : (n_starts, n_classes), under each start's own p(h)
+    cases : (n_starts, n_states), expected cases of the components of each class, the most frequent first
+    """
+    structure, network = climb.network.structure, climb.network
+    (of_class, hidden), states = structure.factors, np.arange(structure.n_states)
+    own = worth - (climb.statistics.states * network.log_factors[1][:, hidden.entry]) @ of_class.indicator
+    log_p = np.sort(network.log_factors[1][np.argmax(climb.objective)])[::-1]
+    for _ in range(_ADAPTATIONS):
+        worth = own + (cases * log_p[hidden.entry]) @ of_class.indicator
+        chosen = cases[np.argmax(worth, axis=0)[structure.class_of], states]
+        log_p = estimate_factors(chosen[None], structure, problem.prior.alpha)[1][0]
+    return worth
 
 
 def _class_objectives(problem: Problem, climb: Climb) -> Floats:

@@ -25,7 +25,7 @@ from fanbayes.model.structure import Structure
 ROUND = 6
 
 # Cases that the short runs see of a large table: so many, or so many for each cell.
-CASES = 4000
+CASES = 3000
 CASES_PER_CELL = 25
 
 # Sizes are compared when a step gains less than this per case. Then those are finished that may still be the best: who
