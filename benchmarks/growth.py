@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from measure import Result, seconds_per_iteration
+from measure import Result, passes, seconds_per_iteration
 from sklearn.exceptions import ConvergenceWarning
 
 from fanbayes import FANClassifier
@@ -39,18 +39,23 @@ def run() -> list[Result]:
     return results
 
 
-def fit_of(rows: int, features: int, components: int, classes: int) -> Callable[[int, int], object]:
-    """A fit of so many threads and passes, half of the features discrete."""
+def fit_of(rows: int, features: int, components: int, classes: int) -> Callable[[int, int], float]:
+    """A fit of so many threads and iterations, half of the features discrete."""
     rng = np.random.default_rng(0)
     X = np.hstack([rng.integers(0, 5, (rows, features // 2)).astype(float), rng.standard_normal((rows, features // 2))])
     y = rng.integers(0, classes, rows)
-    return lambda n_jobs, n: FANClassifier(
-        components, n_init=1, max_iter=n, tol=0.0, n_jobs=n_jobs, random_state=0,
-        categorical_features=list(range(features // 2)),
-    ).fit(X, y)  # fmt: skip
+
+    def fit(n_jobs: int, n: int) -> float:
+        model = FANClassifier(
+            components, n_init=1, max_iter=n, tol=0.0, n_jobs=n_jobs, random_state=0,
+            categorical_features=list(range(features // 2)),
+        )  # fmt: skip
+        return passes(lambda: model.fit(X, y), rows)
+
+    return fit
 
 
-def peak_memory(fit: Callable[[int, int], object]) -> int:
+def peak_memory(fit: Callable[[int, int], float]) -> int:
     """Bytes that a fit needs at its peak above what is there before it, as the kernel counts them."""
 
     def memory(what: str) -> int:

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from fanbayes import _native
+
 
 @dataclass(frozen=True)
 class Result:
@@ -48,8 +50,24 @@ def seconds(*functions: Callable[[], Any], repeat: int = 5) -> list[float]:
     return best
 
 
-def seconds_per_iteration(*fits: Callable[[int], Any], few: int = 4, many: int = 24, repeat: int = 5) -> list[float]:
-    """Time that one more iteration takes: the difference of a long and a short run, set-up cancelled."""
-    short = seconds(*(lambda f=f: f(few) for f in fits), repeat=repeat)
-    long = seconds(*(lambda f=f: f(many) for f in fits), repeat=repeat)
-    return [(b - a) / (many - few) for a, b in zip(short, long)]
+def seconds_per_iteration(
+    *fits: Callable[[int], float | None], few: int = 4, many: int = 24, repeat: int = 5
+) -> list[float]:
+    """Time that one more iteration takes: the difference of a long and a short run, set-up cancelled.
+
+    A fit is told how many iterations to make, and may return how many times it looked at all rows (`passes`).
+    """
+    made = {}
+
+    def run(k: int, n: int) -> None:
+        made[k, n] = fits[k](n) or n
+
+    short, long = (seconds(*(lambda k=k, n=n: run(k, n) for k in range(len(fits))), repeat=repeat) for n in (few, many))
+    return [(b - a) / (made[k, many] - made[k, few]) for k, (a, b) in enumerate(zip(short, long))]
+
+
+def passes(fit: Callable[[], Any], n_rows: int) -> float:
+    """Looks at all rows that a fit of ours takes: a look at half of them is half a pass."""
+    before = _native.rows_visited()
+    fit()
+    return (_native.rows_visited() - before) / n_rows
