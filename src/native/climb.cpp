@@ -53,9 +53,9 @@ struct Walk {
     Leap leap{};
     bool must_arrive = false;  // whether the leap is a plain step that cannot be refused
 
-    // What it remembers of settled rows. Their state is taken as known, as it was when they were looked at, so they add
-    // E[log p(x, z | theta)] + entropy to the objective. That is never more than their log-likelihood, and no less where
-    // they were looked at: to climb it is to climb the log-likelihood.
+    // What it remembers of settled rows. Their state is taken as known, as it was when they were looked at, so they
+    // add E[log p(x, z | theta)] + entropy to the objective. That is never more than their log-likelihood, and no less
+    // where they were looked at: to climb it is to climb the log-likelihood.
     Point memory;  // has room for their statistics
     Doubt doubt;
     double entropy = 0;
@@ -78,12 +78,13 @@ void add_statistics(const Statistics& from, const Learner& l, size_t n_classes, 
 
 }  // namespace
 
-void advance(std::vector<Climb>& climbs, const Learner& learner, Expectation& expectation, const Rules& rules, Crew& crew,
-             const std::function<void()>& between) {
+void advance(std::vector<Climb>& climbs, const Learner& learner, Expectation& expectation, const Rules& rules,
+             Crew& crew, const std::function<void()>& between) {
     const size_t S = climbs.size();
     const int64_t n_rows = expectation.n_rows();
     const bool may_skip = rules.accelerate && n_rows <= MOST_ROWS;
     std::vector<Walk> walks;
+    walks.reserve(S);
     for (Climb& c : climbs) walks.emplace_back(c, learner, expectation.shape, may_skip ? n_rows : 0);
     std::vector<Visit> visits(S);
     for (size_t s = 0; s < S; ++s) visits[s].doubt = &walks[s].doubt;
@@ -107,7 +108,10 @@ void advance(std::vector<Climb>& climbs, const Learner& learner, Expectation& ex
             Point& p = w.*at;
             w.climb.rows.push_back(sight == Sight::doubtful ? w.doubt.n_rows : n_rows);
             p.objective += rules.hard ? p.statistics.joint : p.statistics.log_likelihood;
-            if (sight == Sight::all) return;
+            if (sight == Sight::all) {  // more is known now than is remembered
+                w.remembers = false;
+                return;
+            }
             const double complete = learner.log_complete_likelihood(w.doubt.settled, visits[s].network);
             if (sight == Sight::parting) {
                 w.entropy = w.doubt.settled.log_likelihood - complete;
@@ -165,7 +169,7 @@ void advance(std::vector<Climb>& climbs, const Learner& learner, Expectation& ex
                 w.climb.trace.push_back(w.next.objective);
                 ++w.n_cycles;
             }
-            exact = closing || std::none_of(walks.begin(), walks.end(), [](const Walk& w) { return w.remembers; });
+            exact = std::none_of(visits.begin(), visits.end(), [](const Visit& v) { return v.sight == Sight::doubtful; });
         }
         for (Walk& w : walks) std::swap(w.climb.here, w.next);
         between();

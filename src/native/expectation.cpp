@@ -37,7 +37,8 @@ void Expectation::operator()(std::vector<Visit>& visits, bool hard) {
         for (size_t b = 0; b < B; ++b) {
             const int64_t first = begin + n * int64_t(b) / int64_t(B), last = begin + n * int64_t(b + 1) / int64_t(B);
             int32_t* doubtful = v.sight == Sight::parting ? v.doubt->rows.data() + (first - begin) : nullptr;
-            tasks_.push_back({s, b, B, {}, {}, {first, last, few ? v.doubt->rows.data() : nullptr, nullptr, doubtful, 0}});
+            const int32_t* chosen = few ? v.doubt->rows.data() : nullptr;
+            tasks_.push_back({s, b, B, {}, {}, {first, last, chosen, nullptr, doubtful, 0}});
         }
         first_task_.push_back(tasks_.size());
         rows_visited += n;

@@ -99,8 +99,8 @@ struct Visit {
     Doubt* doubt = nullptr;
 };
 
-// Pass after pass over the same rows, without allocation. Rows are cut into blocks, and statistics added up in the order
-// of the blocks: the result does not depend on the crew.
+// Pass after pass over the same rows, without allocation. Rows are cut into blocks, and statistics added up in the
+// order of the blocks: the result does not depend on the crew.
 class Expectation {
     const Rows& rows_;
     const Table table_;
@@ -117,12 +117,14 @@ class Expectation {
         Statistics statistics, settled;
         Look look;
     };
-    std::vector<Task> tasks_;       // the blocks of each visit in turn
+    std::vector<Task> tasks_;         // the blocks of each visit in turn
     std::vector<size_t> first_task_;  // of each visit, and the end
 
     double* network(size_t s) const { return networks_.data() + s * size_of_network_; }
     double* block(size_t s, size_t b) const { return blocks_.data() + (s * n_blocks_ + b) * size_of_block_; }
-    Statistics collector(double* at) const { return {at, at + at_levels_, at + at_numbers_, at + at_classes_, 0, 0, 0}; }
+    Statistics collector(double* at) const {
+        return {at, at + at_levels_, at + at_numbers_, at + at_classes_, 0, 0, 0};
+    }
     void finish(double* wide, double* levels, Statistics& to) const;
 
   public:

@@ -338,8 +338,8 @@ ALWAYS_INLINE void exchange(T& x, T& y) {
 constexpr double MOST_TOTAL = 1.0 / (1.0 - DOUBT);
 
 // A tile of rows at a time: scores, responsibilities and statistics one after the other, so that the exponentials of
-// many rows overlap. `a` has room for them. Of each row: top = max_s log p(s, x), total = sum_s p(s, x) / exp(top) and, if
-// it has no label, most = max_h sum_c p(c, h, x) / exp(top). If settled rows are collected apart, rows change places
+// many rows overlap. `a` has room for them. Of each row: top = max_s log p(s, x), total = sum_s p(s, x) / exp(top) and,
+// if it has no label, most = max_h sum_c p(c, h, x) / exp(top). If settled rows are collected apart, rows change places
 // within their tile.
 template <typename Cut>
 void visit(const Table& t, const Shape& shape, const Network& net, const View& view, Rows rows, int n_rows, bool hard,

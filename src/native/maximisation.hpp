@@ -1,4 +1,4 @@
-// The M-step: parameters of a network from its statistics, as `fanbayes.model.network.estimate`, which has the equations.
+// The M-step: parameters of a network from its statistics, as in `fanbayes.model.network`, which has the equations.
 #pragma once
 
 #include "kernel.hpp"

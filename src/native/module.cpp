@@ -242,7 +242,8 @@ void posterior(const Rows& rows, const States& states, In<double, 2> log_weight,
     nobody.or_else(crew).run(n_blocks, [&](int64_t b) {
         const int64_t first = (end - begin) * b / n_blocks, last = (end - begin) * (b + 1) / n_blocks;
         kernel->posterior(table, shape, {log_weight.data(), t.data(), g.data(), g.data() + plane, g.data() + 2 * plane},
-                          begin + first, begin + last, kind, out.data() + size_t(first) * width, scratch.data() + size_t(b) * room);
+                          begin + first, begin + last, kind, out.data() + size_t(first) * width,
+                          scratch.data() + size_t(b) * room);
     });
 }
 
@@ -253,7 +254,7 @@ using Factors = std::vector<std::pair<std::vector<int32_t>, std::vector<int32_t>
 void make_learner(Learner* self, std::vector<int64_t> first_level, size_t n_numbers, const Factors& factors,
                   size_t n_cells, double alpha, const std::string& variance, double floor, std::vector<int32_t> group,
                   const std::vector<double>& prior) {
-    require(!first_level.empty() && !factors.empty() && prior.size() == 4, "levels, factors, and a prior of four numbers");
+    require(!first_level.empty() && !factors.empty() && prior.size() == 4, "levels, factors, a prior of four numbers");
     require(group.empty() || group.size() == n_cells, "a group a cell");
     const size_t n_states = factors[0].first.size();
     std::vector<Factor> tables;

@@ -192,7 +192,7 @@ class FANClassifier(_HiddenClassifier):
         Starts for each number of components; the worse half is dropped repeatedly, the best is finished. Before, they
         exchange what they found for each class.
     max_iter : int, default=1000
-        Most passes over the data for one number of components.
+        Most passes over the data for one number of components. Some of them skip rows whose component is settled.
     tol : float, default=1e-6
         EM stops when a step gains no more than this per case.
     categorical_features : "from_dtype", "all", None, or array-like of names, indices or bool

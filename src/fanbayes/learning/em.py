@@ -116,8 +116,9 @@ def _climb(network: Network, statistics: Statistics, objective: Floats, gain: fl
 def advance(problem: Problem, climb: Climb, n_passes: int, tol: float) -> Climb:
     """Climb until `n_passes` more passes are done or no network gains more than `tol` per case in a step.
 
-    EM is accelerated: every second pass is a leap along the way of the last two steps. Where the objective would fall,
-    a network stays at the plain step, so it never ends below that.
+    EM is accelerated. Every second pass is a leap along the way of the last two steps; where the objective would fall,
+    a network stays at the plain step, so it never ends below that. Some passes skip rows whose state is settled, and
+    the objective in the trace is then a lower bound; the last pass is over all rows.
     """
     least_gain = tol * problem.table.total_weight
     if problem.is_monotone:
