@@ -439,3 +439,26 @@ def test_columns_and_categories_have_no_order():
     )
     other = builders.World("fan", network, builders.encode(rows, layout), rows)
     assert_same_climb(climb(world, n_passes=15), climb(other, n_passes=15))
+
+
+@pytest.mark.parametrize("kind", ["fan", "fm"])
+def test_no_rows_teach_nothing(kind):
+    """A table without rows: the prior alone, however often it is looked at."""
+    world = make_world(6, kind, n=40)
+    nothing = replace(world, table=world.table.only(np.zeros(40, dtype=bool)))
+    plain, fast = (climb(nothing, accelerate=a, n_passes=7) for a in (False, True))
+    assert_never_falls(fast.traces[0])
+    np.testing.assert_allclose(fast.objective, plain.objective)
+
+
+def test_memory_is_exact_where_numbers_are_far_from_zero():
+    """The bound of settled rows is a difference of large numbers, if one is careless; here mean^2 / sigma^2 is 1e12."""
+    world = separated_world(3, "fan", 200, by=3.0)
+    far = replace(
+        world,
+        table=replace(world.table, numbers=1e-3 * world.table.numbers + 1e3),
+        network=replace(world.network, mean=1e-3 * world.network.mean + 1e3, sigma2=1e-6 * world.network.sigma2),
+    )
+    prior = Prior(1.0, "map", 1e-9)
+    end = climb(far, prior, n_passes=60)
+    assert_never_falls(end.traces[0])

@@ -248,6 +248,7 @@ def test_no_labelled_row_of_positive_weight(model):
         (-np.ones(60), "sample_weight contains negative values; weights are counts of cases"),
         (np.r_[np.nan, np.ones(59)], "sample_weight contains NaN or infinity; give every row a finite weight"),
         (np.r_[np.inf, np.ones(59)], "sample_weight contains NaN or infinity"),
+        (np.full(60, 1e307), "the sum of sample_weight is too large for a number; divide all weights by the largest"),
         (np.zeros(60), "sample_weight is zero for all rows; give at least one row a positive weight"),
         (np.ones(59), r"sample_weight.shape == \(59,\), expected \(60,\)"),
         (np.ones((60, 2)), "Sample weights must be 1D"),

@@ -388,3 +388,17 @@ def test_unknown_categories(model, frame):
     with pytest.raises(ValueError, match="column 'colour' has a category in row 0 that was not seen in training"):
         clf.predict(unknown)
     clf.predict(missing)
+
+
+@pytest.mark.parametrize("container", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "pyarrow"])
+def test_weights_of_a_table_without_numbers(model, container):
+    """A row of weight 2 is the row twice, also where no column is a number."""
+    data, y = columns()
+    X = {"colour": data["colour"], "answer": np.where(data["flag"], "yes", "no").tolist()}
+    weight = 1 + np.arange(len(y)) % 3
+    repeated = {name: np.repeat(values, weight).tolist() for name, values in X.items()}
+    weighted = clone(model).fit(container(X), y, sample_weight=weight)
+    plain = clone(model).fit(container(repeated), np.repeat(y, weight))
+    np.testing.assert_allclose(
+        weighted.predict_proba(container(X)), plain.predict_proba(container(X)), rtol=1e-4, atol=1e-6
+    )

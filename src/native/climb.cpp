@@ -106,7 +106,6 @@ void advance(std::vector<Climb>& climbs, const Learner& learner, Expectation& ex
             const Sight sight = visits[s].sight;
             Walk& w = walks[s];
             Point& p = w.*at;
-            w.climb.rows.push_back(sight == Sight::doubtful ? w.doubt.n_rows : n_rows);
             p.objective += rules.hard ? p.statistics.joint : p.statistics.log_likelihood;
             if (sight == Sight::all) {  // more is known now than is remembered
                 w.remembers = false;
@@ -121,6 +120,8 @@ void advance(std::vector<Climb>& climbs, const Learner& learner, Expectation& ex
             p.objective += complete + w.entropy;
             add_statistics(w.doubt.settled, learner, size_t(expectation.shape.n_classes), p.statistics);
         });
+        for (size_t s = 0; s < S; ++s)
+            climbs[s].rows.push_back(visits[s].sight == Sight::doubtful ? walks[s].doubt.n_rows : n_rows);
     };
     auto has_converged = [&] {
         return std::all_of(climbs.begin(), climbs.end(),

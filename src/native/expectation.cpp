@@ -36,9 +36,10 @@ void Expectation::operator()(std::vector<Visit>& visits, bool hard) {
         const size_t B = few ? 1 + (n_blocks_ - 1) * size_t(n) / size_t(std::max<int64_t>(1, n_rows())) : n_blocks_;
         for (size_t b = 0; b < B; ++b) {
             const int64_t first = begin + n * int64_t(b) / int64_t(B), last = begin + n * int64_t(b + 1) / int64_t(B);
-            int32_t* doubtful = v.sight == Sight::parting ? v.doubt->rows.data() + (first - begin) : nullptr;
+            const bool parts = v.sight == Sight::parting;
+            int32_t* doubtful = parts ? v.doubt->rows.data() + (first - begin) : nullptr;
             const int32_t* chosen = few ? v.doubt->rows.data() : nullptr;
-            tasks_.push_back({s, b, B, {}, {}, {first, last, chosen, nullptr, doubtful, 0}});
+            tasks_.push_back({s, b, B, parts, {}, {}, {first, last, chosen, nullptr, doubtful, 0}});
         }
         first_task_.push_back(tasks_.size());
         rows_visited += n;
@@ -58,17 +59,16 @@ void Expectation::operator()(std::vector<Visit>& visits, bool hard) {
         Task& task = tasks_[size_t(number)];
         const double *from = network(task.visit), *numbers = from + at_numbers_;
         double* to = block(task.visit, task.block);
-        const bool parts = task.look.doubtful;
-        std::fill_n(to, parts ? 2 * at_rest_ : at_rest_, 0.0);
+        std::fill_n(to, task.parts ? 2 * at_rest_ : at_rest_, 0.0);
         task.statistics = collector(to);
         task.settled = collector(to + at_rest_);
-        if (parts) task.look.settled = &task.settled;
+        if (task.parts) task.look.settled = &task.settled;
         kernel->expect(table_, padding_.shape, {from, from + at_levels_, numbers, numbers + plane, numbers + 2 * plane},
                        task.look, hard, task.statistics, to + n_collectors_ * at_rest_);
     });
     crew_.run(int64_t(tasks_.size()), [&](int64_t number) {  // each a part of the arrays, of all blocks of the visit
         const Task& task = tasks_[size_t(number)];
-        const size_t n = task.look.doubtful ? 2 * at_rest_ : at_rest_, first = n * task.block / task.n_blocks,
+        const size_t n = task.parts ? 2 * at_rest_ : at_rest_, first = n * task.block / task.n_blocks,
                      last = n * (task.block + 1) / task.n_blocks;
         for (size_t b = 1; b < task.n_blocks; ++b)
             add(block(task.visit, b) + first, last - first, block(task.visit, 0) + first);

@@ -114,6 +114,7 @@ class Expectation {
 
     struct Task {
         size_t visit, block, n_blocks;
+        bool parts;
         Statistics statistics, settled;
         Look look;
     };

@@ -180,11 +180,13 @@ double Learner::log_complete_likelihood(const Statistics& s, const Network& net)
     const size_t plane = n_numbers * n_cells;
     double total = dot(s.states, net.log_weight, n_states);
     total += dot(s.counts, net.log_table, size_t(first_level.back()) * n_cells);
-    // sum over values of log_norm - (slope x + intercept)^2
+    // sum over values of log_norm - (slope x + intercept)^2, around their mean: nothing large cancels
     const double *N = s.moments, *first = N + plane, *second = first + plane;
     for (size_t i = 0; i < plane; ++i) {
-        const double a = net.slope[i], b = net.intercept[i];
-        total += N[i] * (net.log_norm[i] - b * b) - a * (a * second[i] + 2 * b * first[i]);
+        if (!(N[i] > 0)) continue;
+        const double mean = first[i] / N[i], d = net.slope[i] * mean + net.intercept[i];
+        const double squares = std::max(second[i] - first[i] * mean, 0.0);
+        total += N[i] * (net.log_norm[i] - d * d) - net.slope[i] * net.slope[i] * squares;
     }
     return total;
 }

@@ -101,7 +101,7 @@ struct RawColumns {
     }
 
     nb::list summarise(std::optional<In<double, 1>> weight) const {
-        require(!weight || int64_t(weight->shape(0)) == n_rows, "a weight a row");
+        require(!weight || arrays.empty() || int64_t(weight->shape(0)) == n_rows, "a weight a row");
         std::vector<Summary> found;
         {
             nb::gil_scoped_release release;

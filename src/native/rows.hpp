@@ -65,7 +65,10 @@ struct Rows {
         for (size_t g = 0; g < n_narrow; ++g) {
             require(group[g + 1] > group[g], "a group needs a column");
             int64_t size = 1;
-            for (int j = group[g]; j < group[g + 1]; ++j) size = std::min<int64_t>(size * levels_of(j), 1 << 20);
+            for (int j = group[g]; j < group[g + 1]; ++j) {
+                size *= levels_of(j);
+                require(size <= 1 << 20, "a group has too many levels");
+            }
             first_fused.push_back(first_fused.back() + size);
         }
         for (size_t j = 0; j < n_wide; ++j)
@@ -175,6 +178,7 @@ struct States {
         for (size_t c = 0; c < first_cell.size(); ++c) {
             const int states = first_state[c + 1] - first_state[c];
             require(states > 0, "a class needs at least one state");
+            require(!shared || states == n_cells, "a class that shares its cells has a state for each");
             require(first_cell[c] == (shared ? 0 : first_state[c]) && first_cell[c] + states <= n_cells,
                     "cells are either one per state or shared by all classes");
             n_components = std::max(n_components, states);

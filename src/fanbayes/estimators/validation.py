@@ -176,6 +176,8 @@ def read_weights(sample_weight: Any, n_rows: int) -> Floats | None:
         raise ValueError(f"sample_weight.shape == {weight.shape}, expected {(n_rows,)}")
     if not np.isfinite(weight).all():
         raise ValueError("sample_weight contains NaN or infinity; give every row a finite weight")
+    if weight.max() > np.finfo(np.float64).max / len(weight):
+        raise ValueError("the sum of sample_weight is too large for a number; divide all weights by the largest")
     if (weight < 0).any():
         raise ValueError("sample_weight contains negative values; weights are counts of cases")
     if not (weight > 0).any():

@@ -53,8 +53,8 @@ class Climb:
     network : Network of n networks
     statistics : Statistics under `network`
     objective : (n,), what is climbed, at `network`
-    traces : the objective of each network, pass by pass
-    gain : (n,), what the last plain step gained
+    traces : the objective of each network, pass by pass; a lower bound of it where settled rows were skipped
+    gain : (n,), what the last plain step that ended with a look at all rows gained, or a little more
     reach : (n,), how far a leap may go
     """
 
