@@ -178,7 +178,7 @@ struct States {
         for (size_t c = 0; c < first_cell.size(); ++c) {
             const int states = first_state[c + 1] - first_state[c];
             require(states > 0, "a class needs at least one state");
-            require(!shared || states == n_cells, "a class that shares its cells has a state for each");
+            require(!shared || states == n_cells, "cells are shared by classes that have a state for each");
             require(first_cell[c] == (shared ? 0 : first_state[c]) && first_cell[c] + states <= n_cells,
                     "cells are either one per state or shared by all classes");
             n_components = std::max(n_components, states);
