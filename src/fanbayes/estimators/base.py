@@ -113,7 +113,8 @@ class NetworkClassifier(TableClassifier):
             )
         if search.is_capped and fit.n_components == search.sizes[-1]:
             warnings.warn(
-                f"the best number of components, {fit.n_components}, is the largest allowed; increase max_components",
+                f"the best number of components, {fit.n_components}, is the largest allowed; increase max_components, "
+                "or give a number (n_components; --components in the command)",
                 ConvergenceWarning,
                 stacklevel=4,
             )

@@ -218,7 +218,8 @@ class FANClassifier(_HiddenClassifier):
         Every candidate: its size, scores, passes, convergence, starts and seconds. Those that are far behind the best
         are not climbed to the end.
     starts_ : table
-        Every start: its size, origin, last objective, passes and what became of it.
+        Every start: its size, origin, last objective, passes and what became of it. On large tables, objective and
+        passes of those that were stopped are over the cases that the short runs saw, and not comparable with the best's.
     class_prior_, component_prior_ : ndarrays
     schema_ : Schema
         What each column was taken for.
