@@ -219,7 +219,7 @@ class FANClassifier(_HiddenClassifier):
         are not climbed to the end.
     starts_ : table
         Every start: its size, origin, last objective, passes and what became of it. On large tables, objective and
-        passes of those that were stopped are over the cases that the short runs saw, and not comparable with the best's.
+        passes of those that were stopped are over the cases that the short runs saw; the best's are over all.
     class_prior_, component_prior_ : ndarrays
     schema_ : Schema
         What each column was taken for.
