@@ -7,13 +7,27 @@ namespace {
 
 const double LOG_2PI = std::log(2.0 * M_PI);
 
-// Adds up what belongs to each parent, entries of one parent being neighbours.
+// The entries [begin, end) of each parent, which are neighbours.
 template <typename Of>
 void for_parents(const Factor& f, Of of) {
     for (size_t begin = 0, end = 0; begin < f.parent.size(); begin = end) {
         while (end < f.parent.size() && f.parent[end] == f.parent[begin]) ++end;
         of(begin, end);
     }
+}
+
+// The rows of the table, of K cells each, that are the levels of each column: the first, and the last, "missing".
+template <typename Of>
+void for_columns(const std::vector<int64_t>& first_level, double* table, size_t K, Of of) {
+    for (size_t j = 0; j + 1 < first_level.size(); ++j)
+        of(table + size_t(first_level[j]) * K, table + size_t(first_level[j + 1] - 1) * K);
+}
+
+// f(x, y) for each level's x [begin, end) and y (K,), cell by cell.
+template <typename F>
+void with_each_level(double* begin, const double* end, double* y, size_t K, F f) {
+    for (double* x = begin; x < end; x += K)
+        for (size_t k = 0; k < K; ++k) f(x[k], y[k]);
 }
 
 // Of `of(0)` to `of(n - 1)`.
@@ -60,21 +74,15 @@ void Learner::maximise(const Statistics& s, double* parameters) const {
     const size_t n_levels = size_t(first_level.back());
     double* table = theta;
     for (size_t i = 0; i < n_levels * K; ++i) table[i] = s.counts[i] + alpha;
-    for (size_t column = 0; column + 1 < first_level.size(); ++column) {
-        const size_t missing = size_t(first_level[column + 1]) - 1;
-        double* total = table + missing * K;  // until it is needed no more
-        std::fill_n(total, K, 0.0);
-        for (size_t level = size_t(first_level[column]); level < missing; ++level)
-            for (size_t k = 0; k < K; ++k) total[k] += table[level * K + k];
-    }
+    for_columns(first_level, table, K, [&](double* begin, double* missing) {  // which holds the sum for a while
+        std::fill_n(missing, K, 0.0);
+        with_each_level(begin, missing, missing, K, [](double& count, double& total) { total += count; });
+    });
     kernel->log(table, table, int64_t(n_levels * K));
-    for (size_t column = 0; column + 1 < first_level.size(); ++column) {
-        const size_t missing = size_t(first_level[column + 1]) - 1;
-        double* total = table + missing * K;
-        for (size_t level = size_t(first_level[column]); level < missing; ++level)
-            for (size_t k = 0; k < K; ++k) table[level * K + k] -= total[k];
-        std::fill_n(total, K, 0.0);
-    }
+    for_columns(first_level, table, K, [&](double* begin, double* missing) {
+        with_each_level(begin, missing, missing, K, [](double& x, double& log_total) { x -= log_total; });
+        std::fill_n(missing, K, 0.0);
+    });
     // Numbers: the mode of the posterior of mean and variance; (7) where it is asked for and defined.
     const size_t plane = n_numbers * K;
     const double *N = s.moments, *first = N + plane, *second = first + plane;
@@ -118,26 +126,21 @@ void Learner::constrain(double* parameters, double* room) const {
         });
         theta += f.parent.size();
     }
-    // Each column's last level, "missing", holds its maximum and then its sum until they are needed no more.
     const size_t K = n_cells;
-    auto for_columns = [&](auto of) {
-        for (size_t column = 0; column + 1 < first_level.size(); ++column)
-            of(size_t(first_level[column]) * K, size_t(first_level[column + 1] - 1) * K);
-    };
     double* table = theta;
-    for_columns([&](size_t begin, size_t missing) {
-        std::copy_n(table + begin, K, table + missing);
-        for (size_t i = begin + K; i < missing; ++i)
-            table[missing + (i - begin) % K] = std::max(table[missing + (i - begin) % K], table[i]);
-        for (size_t i = begin; i < missing; ++i) table[i] -= table[missing + (i - begin) % K];
+    for_columns(first_level, table, K, [&](double* begin, double* missing) {  // which holds the maximum, then the sum
+        std::copy_n(begin, K, missing);
+        with_each_level(begin, missing, missing, K, [](double& x, double& top) { top = std::max(top, x); });
+        with_each_level(begin, missing, missing, K, [](double& x, double& top) { x -= top; });
     });
     kernel->exp(table, room, first_level.back() * int64_t(K));
-    for_columns([&](size_t begin, size_t missing) {
-        std::fill_n(table + missing, K, 0.0);
-        for (size_t i = begin; i < missing; ++i) table[missing + (i - begin) % K] += room[i];
-        kernel->log(table + missing, table + missing, int64_t(K));
-        for (size_t i = begin; i < missing; ++i) table[i] -= table[missing + (i - begin) % K];
-        std::fill_n(table + missing, K, 0.0);
+    for_columns(first_level, table, K, [&](double* begin, double* missing) {
+        std::fill_n(missing, K, 0.0);
+        with_each_level(room + (begin - table), room + (missing - table), missing, K,
+                        [](double& p, double& total) { total += p; });
+        kernel->log(missing, missing, int64_t(K));
+        with_each_level(begin, missing, missing, K, [](double& x, double& log_total) { x -= log_total; });
+        std::fill_n(missing, K, 0.0);
     });
     const size_t plane = n_numbers * K;
     double *log_sigma2 = parameters + at_log_sigma2(), *sigma2 = parameters + at_sigma2();

@@ -39,8 +39,6 @@ struct Learner {
     // What the kernel wants of them beside the table: weights of states, slopes, intercepts, norms.
     size_t n_arguments() const { return n_states + 3 * n_numbers * n_cells; }
     size_t n_statistics() const { return n_states + (size_t(first_level.back()) + 3 * n_numbers) * n_cells; }
-    // Whether a step can never fall: (7) maximises nothing.
-    bool is_monotone() const { return variance != Variance::paper; }
 
     // Parameters that maximise the posterior, given statistics.
     void maximise(const Statistics&, double* parameters) const;

@@ -325,13 +325,12 @@ nb::tuple advance_all(const Rows& rows, const States& states, const Learner& l, 
         }
         l.complete(here.parameters);
     }
-    const bool faster = accelerate && l.is_monotone() && !hard;
     {
         nb::gil_scoped_release release;
         Nobody nobody;
         Crew& all = nobody.or_else(crew);
-        Expectation expectation(rows, states, S, 0, rows.n_rows, size_t(n_blocks), faster, all);
-        advance(climbs, l, expectation, {n_passes, least_gain, faster, hard}, all, [] {
+        Expectation expectation(rows, states, S, 0, rows.n_rows, size_t(n_blocks), accelerate, all);
+        advance(climbs, l, expectation, {n_passes, least_gain, accelerate, hard}, all, [] {
             nb::gil_scoped_acquire acquire;
             if (PyErr_CheckSignals() != 0) throw nb::python_error();
         });

@@ -147,7 +147,7 @@ def _advance(problem: Problem, climb: Climb, n_passes: int, least_gain: float) -
         np.ascontiguousarray(climb.reach),
         n_passes,
         least_gain,
-        problem.accelerate,
+        problem.accelerate and problem.is_monotone and not problem.hard,
         problem.hard,
         n_blocks(problem.table, network),
         problem.crew.crew,
