@@ -2,8 +2,9 @@ PY := .venv/bin/python
 NATIVE := CMakeLists.txt $(wildcard src/native/*)
 
 DATA ?=
+SECONDS ?= 300
 
-.PHONY: test test-slow lint demo docs bench quality clean
+.PHONY: test test-slow fuzz lint demo docs bench quality clean
 
 .venv/bin/python:
 	python3 -m venv .venv
@@ -18,6 +19,10 @@ test: .venv/.installed
 
 test-slow: .venv/.installed
 	$(PY) -m pytest -n 2 -q -m slow
+
+# Hostile input of every kind, or of one: make fuzz KIND=frames SEED=5000; repeated: make fuzz KIND=frames CASE=5012.
+fuzz: .venv/.installed
+	$(PY) -m fuzz $(if $(KIND),--kind $(KIND)) $(if $(CASE),--case $(CASE),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))
 
 lint: .venv/.installed
 	.venv/bin/ruff check .

@@ -1,0 +1,94 @@
+"""The counts of a campaign as a file, and the words that users read, made from it: `python -m fuzz.report`."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import fanbayes
+from fuzz.campaign import Tally
+
+ROOT = Path(__file__).parent.parent
+COUNTS = ROOT / "docs" / "results" / "fuzz.json"
+PAGE = ROOT / "docs" / "robustness.md"
+README = ROOT / "README.md"
+_PLACE = re.compile(r"(?<=<!-- fuzz -->\n).*?(?=<!-- /fuzz -->)", re.DOTALL)
+
+
+def record(tallies: list[Tally], path: Path) -> None:
+    """Write the counts of the kinds that were tried; those of other kinds stay."""
+    counts = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    for tally in tallies:
+        counts[tally.kind.name] = {
+            "about": tally.kind.about,
+            "version": fanbayes.__version__,
+            "tried": tally.tried,
+            "refused": tally.refused,
+            "failed": len(tally.failures),
+        }
+    path.write_text(json.dumps(counts, indent=1) + "\n", "utf-8")
+
+
+def sentence(counts: Mapping[str, Any]) -> str:
+    """Say in the README what was tried and what failed."""
+    n, failed = _sum(counts, "tried"), _sum(counts, "failed")
+    return (
+        f"`make fuzz-full` tries {n:,} hostile cases: model files changed and sealed again, tables of every library\n"
+        "and type, full disks, signals, forks. Failure is a crash, a hang, a NaN, an error without a clear sentence,\n"
+        f"a partial or left-over file. Failed: {failed:,} ([the counts](docs/robustness.md)).\n"
+    )
+
+
+def page(counts: Mapping[str, Any]) -> str:
+    """Page of the guide."""
+    versions = ", ".join(sorted({str(kind["version"]) for kind in counts.values()}))
+    rows = [f"| {k['about']} | {k['tried']:,} | {k['refused']:,} | {k['failed']:,} |" for k in counts.values()]
+    totals = (f"{_sum(counts, name):,}" for name in ("tried", "refused", "failed"))
+    return "\n".join(
+        [
+            "# Robustness",
+            "",
+            "Any input gives an answer or one clear sentence; whatever happens to a program while it writes, the file "
+            "holds the old content or the new.",
+            "That is tried with hostile cases, each drawn from its kind and its number:",
+            "",
+            "```sh",
+            "make fuzz                          # five minutes, dealt out over the kinds; SECONDS=3600 for an hour",
+            "make fuzz KIND=frames CASE=1234    # one case again",
+            "make fuzz-full                     # as many of each kind as in this table, which it writes anew",
+            "make sanitize                      # the tests, with the native core built to watch its memory",
+            "```",
+            "",
+            f"With version {versions}:",
+            "",
+            "| what | tried | refused | failed |",
+            "|---|---|---|---|",
+            *rows,
+            f"| all | {' | '.join(totals)} |",
+            "",
+            "*Refused* is an error that is right: a ValueError, TypeError or OSError that fanbayes (or a check of "
+            "scikit-learn's) raises on purpose, in one sentence that names the column, the argument or the file.",
+            "*Failed* would be anything else: a crash, a hang, a NaN, probabilities that do not sum to one, "
+            "contributions that do not add up, a row lost, other bits after saving and loading, a partial or a "
+            "left-over file, an error that nobody wrote, more memory than a case of its size may take.",
+            "",
+        ]
+    )
+
+
+def _sum(counts: Mapping[str, Any], name: str) -> int:
+    return sum(int(kind[name]) for kind in counts.values())
+
+
+def main() -> None:
+    """Write the page and the sentence of the README anew."""
+    counts = json.loads(COUNTS.read_text("utf-8"))
+    PAGE.write_text(page(counts), "utf-8")
+    README.write_text(_PLACE.sub(lambda _: sentence(counts), README.read_text("utf-8")), "utf-8")
+
+
+if __name__ == "__main__":
+    main()
