@@ -8,6 +8,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from fanbayes.files.atomic import write_file
+
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 64rem; margin: 2rem auto; padding: 0 1rem; color: #222 }
 table { border-collapse: collapse; width: 100% } td, th { text-align: left; padding: .25rem .7rem .25rem 0 }
@@ -23,13 +25,14 @@ def write(folder: Path) -> Path:
     figures = "".join(_growth(what, files["growth"]["results"]) for what in ("time", "memory") if "growth" in files)
     where = "".join(f"<li>{escape(text)}</li>" for text in sorted({_environment(c) for c in files.values()}))
     page = folder / "index.html"
-    page.write_text(
+    html = (
         f"<!doctype html><html lang=en><meta charset=utf-8><title>fanbayes: speed</title><style>{STYLE}</style>"
         f"<h1>Speed</h1><p>Ratios within one run. Measured on:</p><ul>{where}</ul>"
         f"<table><tr><th>section<th>what<th>asked<th>reached<th></tr>{lines}</table>"
         f"<h2>Growth</h2><p>Both axes logarithmic, each axis divided by its first value; a slope of 1 is dashed.</p>"
         f"{figures}</html>\n"
     )
+    write_file(page, html.encode())
     return page
 
 

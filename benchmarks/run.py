@@ -24,6 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from fanbayes import _native
+from fanbayes.files.atomic import write_file
 
 SECTIONS = [
     "iteration",
@@ -89,7 +90,7 @@ def write(folder: Path, results: dict[str, list[Result]]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, section in results.items():
         content = {"environment": environment(), "results": [r.to_json() for r in section]}
-        (folder / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n")
+        write_file(folder / f"{name}.json", (json.dumps(content, indent=1) + "\n").encode())
 
 
 def show(results: list[Result]) -> None:

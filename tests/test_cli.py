@@ -19,7 +19,6 @@ import pytest
 
 import fanbayes
 from fanbayes import _native
-from fanbayes.commands.output import write_file
 
 PROGRAM = shutil.which("fanbayes", path=sysconfig.get_path("scripts")) or "fanbayes"
 
@@ -656,25 +655,3 @@ def test_an_interrupt_at_any_time_leaves_no_partial_file(folder, tmp_path, secon
         process.communicate(timeout=60)
     assert [path.name for path in tmp_path.iterdir()] == ["m.fan"]
     assert not (whole_or_old(out) and process.returncode == 0)
-
-
-@pytest.mark.parametrize("moment", ["write", "replace"])
-def test_an_interrupt_while_writing_leaves_the_old_file(tmp_path, monkeypatch, moment):
-    target = tmp_path / "out.csv"
-    target.write_bytes(b"old")
-
-    def interrupted(*arguments):
-        raise KeyboardInterrupt
-
-    if moment == "write":
-        half = Path.write_bytes
-        monkeypatch.setattr(Path, "write_bytes", lambda path, data: (half(path, data[:2]), interrupted()))
-    else:
-        monkeypatch.setattr("os.replace", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        write_file(target, b"new content")
-    monkeypatch.undo()
-    assert [path.name for path in tmp_path.iterdir()] == ["out.csv"]
-    assert target.read_bytes() == b"old"
-    write_file(target, b"new content")
-    assert target.read_bytes() == b"new content"

@@ -1,7 +1,9 @@
 """The folder of a study: written line by line, recovered after a kill, refused where it is another's."""
 
+import errno
 import json
 import lzma
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,6 +45,27 @@ def test_a_line_cut_short_is_dropped(tmp_path):
     with StudyFolder(tmp_path, SETTINGS, [CARD], {}) as folder:
         folder.add([RECORD | {"fold": 3}])
     assert [record["fold"] for record in lines(tmp_path)] == [1, 3]
+
+
+def test_a_record_that_does_not_fit_the_disk_is_not_counted_and_glued_to_none(tmp_path, monkeypatch):
+    real, room = os.write, [150]  # a line has some 100 bytes
+
+    def write(fd, data):
+        """Take what fits, as a disk does that becomes full."""
+        if not room[0]:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        written = real(fd, data[: room[0]])
+        room[0] -= written
+        return written
+
+    with StudyFolder(tmp_path, SETTINGS, [CARD], {}) as folder:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "write", write)
+            with pytest.raises(OSError, match=r"records\.jsonl cannot be written: No space left on device$"):
+                folder.add([RECORD | {"model": "NB"}, RECORD])
+        assert not folder.is_done(TASK)
+        folder.add([RECORD | {"fold": 2}])
+    assert lines(tmp_path) == [RECORD | {"model": "NB"}, RECORD | {"fold": 2}]
 
 
 def test_an_error_counts_until_the_task_succeeds(tmp_path):

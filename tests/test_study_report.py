@@ -142,6 +142,17 @@ def test_studies_are_found_in_a_folder_and_in_its_folders(tmp_path):
         find_studies(tmp_path / "new")
 
 
+def test_a_full_disk_leaves_the_old_page(tmp_path, monkeypatch):
+    write_study(tmp_path / "a", *real())
+    target = write_page(find_studies(tmp_path), tmp_path / "page.html")
+    before = target.read_bytes()
+    monkeypatch.setattr(os, "fsync", lambda fd: os.write(os.open("/dev/full", os.O_WRONLY), b"x"))
+    with pytest.raises(OSError, match=r"page\.html cannot be written: No space left on device"):
+        write_page(find_studies(tmp_path), target)
+    assert target.read_bytes() == before
+    assert not list(tmp_path.glob(".*"))
+
+
 def test_without_jinja2_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
     with pytest.raises(StudyError, match=r"pip install 'fanbayes\[report\]'"):

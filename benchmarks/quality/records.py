@@ -1,15 +1,16 @@
 """Records on disk: a file for each method, a line for each fold.
 
-Lines are only ever added, each in one write, so a run may be killed at any moment. Of two lines about the same fold
-the later one counts; a fold whose record is an error is run again.
+Lines are only ever added, so a run may be killed at any moment. Of two lines about the same fold the later one
+counts; a fold whose record is an error is run again.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
+
+from fanbayes.files.atomic import append_line
 
 Record = dict[str, Any]
 Key = tuple[str, int, int]
@@ -35,22 +36,13 @@ class Records:
         return record is not None and "error" not in record
 
     def add(self, record: Record) -> None:
-        """Write a record, after a new line if the last run was cut short within one."""
+        """Write a record."""
         path = self.folder / f"{record['method']}.jsonl"
-        line = json.dumps(record, separators=(",", ":")).encode() + b"\n"
-        with path.open("ab+") as file:
-            file.write(line if _ends_a_line(file) else b"\n" + line)
+        append_line(path, json.dumps(record, separators=(",", ":")).encode())
 
     def all(self) -> list[Record]:
         """All records, the latest of each fold."""
         return [record for method in self.known.values() for record in method.values()]
-
-
-def _ends_a_line(file: BinaryIO) -> bool:
-    if not file.tell():
-        return True
-    file.seek(-1, os.SEEK_END)
-    return file.read() == b"\n"
 
 
 def _read(path: Path) -> dict[Key, Record]:

@@ -20,6 +20,8 @@ from records import Record, Records
 from study import Study, read
 from summary import csv_lines, summary
 
+from fanbayes.files.atomic import write_file
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -38,11 +40,14 @@ def write(folder: Path, study: Study, records: Sequence[Record]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     scopes = study.scopes()
     asked = study.asked(scopes)
-    (folder / "index.html").write_text(page(study, scopes, asked), "utf-8")
-    (folder / "README.md").write_text(readme(study, scopes, asked), "utf-8")
-    (folder / "summary.json").write_text(json.dumps(summary(study, scopes, asked), indent=1) + "\n", "utf-8")
-    with lzma.open(folder / "records.csv.xz", "wt", encoding="utf-8") as file:
-        file.writelines(csv_lines(records))
+    files = {
+        "index.html": page(study, scopes, asked).encode(),
+        "README.md": readme(study, scopes, asked).encode(),
+        "summary.json": (json.dumps(summary(study, scopes, asked), indent=1) + "\n").encode(),
+        "records.csv.xz": lzma.compress("".join(csv_lines(records)).encode()),
+    }
+    for name, content in files.items():
+        write_file(folder / name, content)
 
 
 if __name__ == "__main__":

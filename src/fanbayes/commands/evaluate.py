@@ -20,8 +20,8 @@ from fanbayes.commands.output import (
     require_target,
     screen,
     warnings_as_notes,
-    write_file,
 )
+from fanbayes.files.atomic import write_file
 
 if TYPE_CHECKING:
     from fanbayes.commands.comparison import Difference, Estimate, Predictions

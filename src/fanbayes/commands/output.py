@@ -1,12 +1,10 @@
-"""What commands print and write: plain text unless a person is looking, and files that are whole or absent."""
+"""What commands print: plain text unless a person is looking."""
 
 from __future__ import annotations
 
 import json
 import math
 import os
-import secrets
-import shutil
 import sys
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -123,23 +121,9 @@ def shortened(texts: Sequence[str], most: int) -> str:
 
 def require_target(path: Path, *inputs: Path | None) -> None:
     """Refuse, before any work is done, a file that could not be written in the end, or that is read from."""
-    if path.exists() and not path.is_file():
+    if path.is_dir():
         raise WrongUse(f"{path} is not a file: name one to write.")
-    if not path.resolve().parent.is_dir():
+    if not path.exists() and not path.resolve().parent.is_dir():
         raise WrongUse(f"there is no folder {path.parent} to write {path.name} to.")
-    if path.exists() and any(one is not None and os.path.exists(one) and path.samefile(one) for one in inputs):
+    if path.is_file() and any(one is not None and os.path.exists(one) and path.samefile(one) for one in inputs):
         raise WrongUse(f"{path} is read by this command: name another file to write.")
-
-
-def write_file(path: Path, data: bytes) -> None:
-    """Write beside the file, then take its place: it holds the old content or the new one."""
-    target = path.resolve()
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
-    try:
-        temporary.write_bytes(data)
-        if target.exists():
-            shutil.copymode(target, temporary)
-        os.replace(temporary, target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise

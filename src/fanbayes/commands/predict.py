@@ -21,8 +21,8 @@ from fanbayes.commands.output import (
     require_target,
     to_json,
     warnings_as_notes,
-    write_file,
 )
+from fanbayes.files.atomic import write_file
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

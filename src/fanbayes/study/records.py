@@ -1,8 +1,7 @@
 """The folder of a study: its settings in `study.json`, and one line of `records.jsonl` for each outcome.
 
-Lines are only ever added, each in one write, so a run may be killed at any moment: at worst the last line is cut
-short, and it is dropped when the folder is opened again. Where two lines are about the same thing, the later one
-counts.
+Lines are only ever added, so a run may be killed at any moment: at worst the last line is cut short, and it is
+dropped when the run goes on. Where two lines are about the same thing, the later one counts.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import platform
 import sys
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from importlib.metadata import version
 from io import FileIO
@@ -27,6 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fanbayes.evaluation.metrics import CLIP
+from fanbayes.files.atomic import append_line, write_file
 from fanbayes.study.plan import Card, Task
 
 Record = dict[str, Any]
@@ -162,22 +161,26 @@ class StudyFolder:
         if (here := environment()) not in head["environments"]:
             head["environments"].append(here)
         path.mkdir(parents=True, exist_ok=True)
-        self._file = _lock(path / "records.jsonl")
-        _write(path / "study.json", json.dumps(head, indent=1) + "\n")
-        self.records: dict[Key, Record] = {key_of(record): record for record in self._recover()}
+        self._lock = _lock(path / "records.jsonl")
+        try:
+            write_file(path / "study.json", (json.dumps(head, indent=1) + "\n").encode())
+            self.records: dict[Key, Record] = {key_of(record): record for record in self._recover()}
+        except BaseException:
+            self._lock.close()
+            raise
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._file.close()
+        self._lock.close()
 
     def add(self, records: Iterable[Record]) -> None:
         """Write outcomes that are not yet known; a task that fails as it did before tells nothing new."""
         for record in records:
             known = self.records.get(key_of(record))
             if known is None or ("error" in known and known["error"] != record.get("error")):
-                self._file.write(json.dumps(record, separators=(",", ":")).encode() + b"\n")
+                append_line(self.path / "records.jsonl", json.dumps(record, separators=(",", ":")).encode())
                 self.records[key_of(record)] = record
 
     def is_done(self, task: Task) -> bool:
@@ -187,12 +190,9 @@ class StudyFolder:
         return all("error" not in self.records.get(key, {"error": "unknown"}) for key in keys)
 
     def _recover(self) -> list[Record]:
-        """Read what is there, without a last line that was cut short."""
+        """Read what is there, without a last line that was cut short: the first line that is added replaces it."""
         content = (self.path / "records.jsonl").read_bytes()
-        whole = content.rfind(b"\n") + 1
-        if whole < len(content):
-            self._file.truncate(whole)
-        return _parse(content[:whole], self.path)
+        return _parse(content[: content.rfind(b"\n") + 1], self.path)
 
 
 def read_settings(path: Path) -> dict[str, Any]:
@@ -273,17 +273,6 @@ def _lock(path: Path) -> FileIO:
             file.close()
             raise StudyError(f"another run writes to {path.parent}: wait for it, or give another folder.") from None
     return file
-
-
-def _write(path: Path, content: str) -> None:
-    """Replace a file in one step."""
-    draft = path.with_name(path.name + ".part")
-    try:
-        draft.write_text(content, "utf-8")
-        draft.replace(path)
-    finally:
-        with suppress(FileNotFoundError):
-            draft.unlink()
 
 
 def _parse(content: bytes, path: Path) -> list[Record]:

@@ -13,6 +13,7 @@ from scipy import stats
 
 from fanbayes.evaluation.metrics import CLIP, ReliabilityCurve
 from fanbayes.evaluation.significance import WinLoss
+from fanbayes.files.atomic import write_file
 from fanbayes.study import analysis
 from fanbayes.study.analysis import COLUMNS, MAIN, MEASURES, Case, Column, Result
 from fanbayes.study.plan import CRITERIA, Model
@@ -52,7 +53,7 @@ def write_page(studies: Mapping[str, Path], target: Path) -> Path:
     """
     html = page({kind: read_study(folder) for kind, folder in studies.items()})
     target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(html, "utf-8")
+    write_file(target, html.encode(errors="xmlcharrefreplace"))
     return target
 
 

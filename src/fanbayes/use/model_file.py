@@ -6,13 +6,10 @@ and text, checked before it is used. A file cannot make `load` take more memory 
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import math
 import os
-import secrets
-import shutil
 import stat
 from collections.abc import Callable, Mapping
 from dataclasses import fields
@@ -32,6 +29,7 @@ from fanbayes.data.views import View
 from fanbayes.estimators.base import NetworkClassifier
 from fanbayes.estimators.classifiers import FANClassifier, FMClassifier, NBClassifier
 from fanbayes.estimators.fan_cv import FANClassifierCV
+from fanbayes.files.atomic import write_file
 from fanbayes.model.families import categorical
 from fanbayes.model.network import Network
 from fanbayes.model.structure import Structure, fan, finite_mixture, naive_bayes
@@ -75,9 +73,9 @@ class ModelFileError(ValueError):
 def save(clf: Classifier, path: Path) -> None:
     """Keep a fitted classifier in one file.
 
-    The file is written under another name beside `path` and then renamed: whatever happens, `path` holds the old
-    content or the new one. A `random_state` that is a generator is not kept, nor is a `cv` that is not a number: they
-    are None and 5 after loading, which makes no difference to anything but another `fit`.
+    Whatever happens, `path` holds the old content or the new one. A `random_state` that is a generator is not kept,
+    nor is a `cv` that is not a number: they are None and 5 after loading, which makes no difference to anything but
+    another `fit`.
 
     Parameters
     ----------
@@ -88,6 +86,8 @@ def save(clf: Classifier, path: Path) -> None:
     ------
     ModelFileError
         If the classifier holds something that the file cannot, such as categories that are dates.
+    OSError
+        If the file cannot be written.
     """
     if type(clf) not in _CLASSIFIERS.values():
         raise TypeError(f"save takes a fitted {', '.join(_CLASSIFIERS)}; got {type(clf).__name__}")
@@ -97,7 +97,7 @@ def save(clf: Classifier, path: Path) -> None:
         _restore(*_unpack(_parse(data[8 : 8 + _header_length(data)]), data))  # what cannot be read is not written
     except ModelFileError as error:
         raise ModelFileError(f"the {type(clf).__name__} cannot be kept in a file: {error}") from None
-    _write(data, path)
+    write_file(path, data)
 
 
 def load(path: Path) -> Classifier:
@@ -134,29 +134,6 @@ def _require(condition: object, reason: str) -> None:
 
 
 # ---------------------------------------------------------------- bytes
-
-
-def _write(data: bytes, path: Path) -> None:
-    """Write beside the file, then take its place."""
-    target = os.path.realpath(path)
-    folder, name = os.path.split(target)
-    if not os.path.isdir(folder):
-        raise FileNotFoundError(errno.ENOENT, "there is no such folder", folder)
-    if os.path.exists(target) and not os.path.isfile(target):
-        raise FileExistsError(errno.EEXIST, "it is there and not a regular file", target)
-    temporary = os.path.join(folder, f".{name}.{secrets.token_hex(6)}.tmp")
-    try:
-        with open(temporary, "xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        if os.path.exists(target):
-            shutil.copymode(target, temporary)
-        os.replace(temporary, target)
-    except BaseException:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
-        raise
 
 
 def _read(path: Path) -> tuple[dict[str, Any], Arrays]:
