@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fanbayes import FANClassifier, load, save
+from fanbayes.learning import selection
 from fanbayes.learning.em import Problem
 from fanbayes.learning.expectation import Workers, expect
 from fanbayes.learning.per_class import class_scores, compose
@@ -76,6 +77,23 @@ def test_classes_are_composed_as_they_were_learnt():
     assert np.bincount(network.structure.class_of).tolist() == [1, 3]
     composed = expect(problem.table, network, False, problem.crew).log_likelihood[0]
     np.testing.assert_allclose(composed, both.log_likelihood_, rtol=1e-5)
+
+
+def test_every_criterion_gets_the_numbers_that_it_chose(monkeypatch):
+    """Also with fewer sizes than criteria; what several of them chose is composed once."""
+    X, y = one_and_three(40)
+    clf = FANClassifier(mixing="per_class", categorical_features=[2], max_components=2, random_state=0)
+    problem = problem_of(clf, X, y)
+    search = replace(clf._search(np.unique(y), len(y)), criteria=CRITERIA)
+    best = {"icl": [1, 1], "bic": [2, 1], "aic": [1, 2], "cs": [1, 2]}  # components of each class
+
+    def of_classes(problem, network, criterion):
+        return -np.abs(np.subtract(best[criterion], network.structure.n_components))
+
+    monkeypatch.setattr(selection, "class_scores", of_classes)
+    found = select(problem, search, 2, lambda _: None)
+    sizes = [np.bincount(fit.network.structure.class_of).tolist() for fit in found.fits]
+    assert sizes == [[1, 1], [2, 2], [2, 1], [1, 2]]
 
 
 def test_unlabelled_rows_count():

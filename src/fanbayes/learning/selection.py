@@ -135,8 +135,8 @@ def select(problem: Problem, search: Search, n_classes: int, report: Callable[[F
             break
     if not fits:
         raise FloatingPointError("every start degenerated; look for columns of extreme values, or raise variance_floor")
-    for scores in of_classes[: len(fits) if search.per_class else 0]:
-        chosen = np.argmax(scores, axis=0).tolist()
+    choices = [tuple(np.argmax(scores, axis=0).tolist()) for scores in of_classes if search.per_class]
+    for chosen in dict.fromkeys(choices):  # several criteria may agree
         if len(set(chosen)) > 1 and (fit := _composed(problem, search, fits, chosen)) is not None:
             fits.append(fit)
             report(fit)
@@ -171,7 +171,7 @@ def _with_rivals_finished(
     return Selection(tuple(map(finished, fits)))
 
 
-def _composed(problem: Problem, search: Search, fits: list[Fit], chosen: list[int]) -> Fit | None:
+def _composed(problem: Problem, search: Search, fits: list[Fit], chosen: Sequence[int]) -> Fit | None:
     """The network in which each class has the number of components of the fit chosen for it; None if it degenerates."""
     began = time.perf_counter()
     network = compose([fit.network for fit in fits], chosen)
