@@ -59,6 +59,17 @@ def test_contributions_by_their_definition(kind):
     np.testing.assert_allclose(found.prior + found.contributions.sum(axis=1), found.log_odds, atol=1e-12)
 
 
+@pytest.mark.parametrize("levels", [(2, 3), (2, 3, 4, 9, 300)])
+def test_columns_that_share_a_code_are_told_apart(levels):
+    world = make_world(3, "fan", 3, levels=levels, n=900)
+    fused = world.table.fused()
+    assert fused.narrow.shape[1] < world.table.narrow.shape[1]
+    pairs = np.tile([0, 2], (900, 1))
+    wanted, found = (attribute(world.network, table, pairs) for table in (world.table, fused))
+    np.testing.assert_array_equal(found.log_odds, wanted.log_odds)
+    np.testing.assert_array_equal(found.contributions, wanted.contributions)
+
+
 def test_path_weights_of_two_components():
     """∫ 1 / (1 + exp(-a - b t)) dt is a difference of softplus functions, however sharp the switch."""
     rng = np.random.default_rng(0)

@@ -146,6 +146,16 @@ class EncodedTable:
                     out[:, g] += rows[:, j]
         return replace(self, narrow=codes, group=group)
 
+    def codes_of_columns(self, rows: slice = slice(None)) -> NDArray[np.int64]:
+        """Codes of the discrete columns, each its own (n_rows, n_discrete), also where some of them are fused."""
+        narrow = self.narrow[rows].astype(np.int64)
+        if self.group is not None:
+            rest, narrow = narrow, np.empty((len(narrow), self.layout.n_narrow), dtype=np.int64)
+            for g, (begin, end) in enumerate(pairwise(self.group)):
+                for j in reversed(range(begin, end)):
+                    rest[:, g], narrow[:, j] = np.divmod(rest[:, g], self.layout.n_levels[j] + 1)
+        return np.concatenate([narrow, self.wide[rows]], axis=1, dtype=np.int64)
+
     def collapsed(self) -> EncodedTable:
         """Equal rows as one row of their weight, if there are many more rows than different ones can be."""
         most = min(self.n_rows // 2, _MOST_KINDS)

@@ -194,7 +194,7 @@ def told(found: Attribution, schema: Schema, table: EncodedTable, classes: NDArr
         found.component,
         found.responsibility,
         features=tuple(schema[j].name for j in columns),
-        values=tuple(values_as_text(schema, table, j) for j in columns),
+        values=values_as_text(schema, table),
         classes=classes,
         information=gain[:, columns],
         frame=schema.frame,
@@ -210,7 +210,7 @@ def attribute(network: Network, table: EncodedTable, pairs: Ints) -> Attribution
         If prior and contributions miss the log-odds by more than `TOLERANCE`; the rest is never shared out.
     """
     layout, structure = network.layout, network.structure
-    levels = layout.first_level[:-1] + np.concatenate([table.narrow, table.wide], axis=1)  # (n_rows, n_discrete)
+    levels = layout.first_level[:-1] + table.codes_of_columns()  # (n_rows, n_discrete)
     states, log_weight = _states_of_classes(network)
     size = (layout.n_discrete + layout.n_numbers) * states.shape[1]
     step = max(1, _NUMBERS_AT_ONCE // max(1, size))
@@ -357,19 +357,17 @@ def chosen_pairs(log_classes: Floats, classes: NDArray[Any], pair: Sequence[Any]
 def missing_values(schema: Schema, table: EncodedTable) -> NDArray[np.bool_]:
     """Where a column with parameters is missing (n_rows, n_columns)."""
     missing = np.zeros((table.n_rows, len(schema.columns)), dtype=bool)
-    codes = np.concatenate([table.narrow, table.wide], axis=1, dtype=np.int64)
-    missing[:, schema.discrete] = codes == table.layout.n_levels
+    missing[:, schema.discrete] = table.codes_of_columns() == table.layout.n_levels
     missing[:, schema.continuous] = np.isnan(table.numbers)
     return missing
 
 
-def values_as_text(schema: Schema, table: EncodedTable, j: int) -> tuple[str | None, ...]:
-    """Values of column j in each row; None where missing."""
-    column = schema[j]
-    if column.kind == "continuous":
-        z = table.numbers[:, schema.continuous.index(j)]
-        return tuple(None if x != x else f"{x:.12g}" for x in column.restore(z).tolist())
-    k = schema.discrete.index(j)
-    codes = table.narrow[:, k] if k < table.layout.n_narrow else table.wide[:, k - table.layout.n_narrow]
-    names = [*map(str, level_names(column)), None]
-    return tuple(names[code] for code in codes.tolist())
+def values_as_text(schema: Schema, table: EncodedTable) -> tuple[tuple[str | None, ...], ...]:
+    """Values of each column with parameters, row by row; None where missing."""
+    values: dict[int, tuple[str | None, ...]] = {}
+    for j, z in zip(schema.continuous, table.numbers.T):
+        values[j] = tuple(None if x != x else f"{x:.12g}" for x in schema[j].restore(z).tolist())
+    for j, codes in zip(schema.discrete, table.codes_of_columns().T):
+        names = [*map(str, level_names(schema[j])), None]
+        values[j] = tuple(names[code] for code in codes.tolist())
+    return tuple(values[j] for j in sorted(values))

@@ -101,7 +101,7 @@ def _attribute_block(
 def _log_probabilities(member: Member, rows: slice) -> Floats:
     """Log p(x_i | s) (n_rows, n_columns, n_states), 0 where missing."""
     network, table = member.model.network, member.table
-    levels = network.layout.first_level[:-1] + np.concatenate([table.narrow[rows], table.wide[rows]], axis=1)
+    levels = network.layout.first_level[:-1] + table.codes_of_columns(rows)
     cells = np.tile(network.structure.cell_of, (len(levels), 1))
     return log_probabilities(network, levels, table.numbers[rows], cells)
 
