@@ -1,6 +1,7 @@
 """Encoded tables: nothing is lost but the units, and those are known."""
 
 import math
+import pickle
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
@@ -242,8 +243,20 @@ def test_fused_codes_are_digits_of_the_columns():
         for j in range(begin, end):
             code = code * sizes[j] + table.narrow[:, j]
         np.testing.assert_array_equal(fused.narrow[:, g], code)
+    for rows in (slice(None), slice(7, 50)):
+        np.testing.assert_array_equal(fused.codes_of_columns(rows), table.codes_of_columns(rows))
+        np.testing.assert_array_equal(table.codes_of_columns(rows), table.narrow[rows])
     few = learn(data[:5], [True] * 5)[1]
     assert few.fused() is few  # not worth it
+
+
+def test_a_table_in_use_can_be_pickled():
+    _, table = learn(np.column_stack([np.arange(100) % 2, np.arange(100.0)]), [True, False])
+    assert table.rows.n_rows == 100  # the native view of it, which cannot be
+    again = pickle.loads(pickle.dumps(table))
+    np.testing.assert_array_equal(again.narrow, table.narrow)
+    np.testing.assert_array_equal(again.numbers, table.numbers)
+    assert again.rows.n_rows == 100
 
 
 def test_few_different_rows_are_not_thinned():

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fanbayes import _native
+from fanbayes.data.caching import cached_property
 from fanbayes.data.sources import Level, NumericColumn, Source, infinite
 
 Kind = Literal["discrete", "continuous", "binned"]

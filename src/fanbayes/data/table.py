@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fanbayes import _native
+from fanbayes.data.caching import cached_property, fields_only
 from fanbayes.data.schema import (
     Column,
     Schema,
@@ -101,6 +101,8 @@ class EncodedTable:
     labels: NDArray[np.int32] | None = None
     weights: Floats | None = None
     group: tuple[int, ...] | None = None
+
+    __getstate__ = fields_only
 
     @property
     def n_rows(self) -> int:

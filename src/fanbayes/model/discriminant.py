@@ -9,13 +9,12 @@ one feature each gets half a weight.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from functools import cached_property
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fanbayes.data.caching import cached_property, fields_only
 from fanbayes.model.families import categorical, gaussian
 from fanbayes.model.network import Network, Statistics
 from fanbayes.model.structure import Structure
@@ -40,11 +39,10 @@ class Discriminant:
     exponents: Floats
     offset: Floats
 
+    __getstate__ = fields_only
+
     def __len__(self) -> int:
         return len(self.network)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {f.name: getattr(self, f.name) for f in fields(self)}  # without what is only cached
 
     @property
     def structure(self) -> Structure:

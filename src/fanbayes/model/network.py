@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from fanbayes import _native
+from fanbayes.data.caching import cached_property, fields_only
 from fanbayes.data.table import Layout
 from fanbayes.model.families import categorical, gaussian
 from fanbayes.model.families.gaussian import Variance
@@ -96,6 +95,8 @@ class Network:
     mean: Floats
     sigma2: Floats
 
+    __getstate__ = fields_only
+
     def __len__(self) -> int:
         return len(self.log_table)
 
@@ -104,9 +105,6 @@ class Network:
         """Log probability of each state, (n_networks, n_states)."""
         terms = [theta[:, f.entry] for f, theta in zip(self.structure.factors, self.log_factors)]
         return np.ascontiguousarray(sum(terms[1:], start=terms[0]))
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {f.name: getattr(self, f.name) for f in fields(self)}  # without what is only cached
 
     @cached_property
     def kernel_arguments(self) -> tuple[Floats, Floats, Floats]:

@@ -16,14 +16,14 @@ The weight of a state is a product of entries of a few conditional probability t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from functools import cached_property
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fanbayes import _native
+from fanbayes.data.caching import cached_property, fields_only
 
 Mixing = Literal["shared", "per_class"]
 Ints = NDArray[np.intp]
@@ -89,9 +89,7 @@ class Structure:
     cell_of: Ints
     factors: tuple[Factor, ...]
 
-    def __getstate__(self) -> dict[str, Any]:
-        # Without what is only cached: the native view cannot be pickled.
-        return {f.name: getattr(self, f.name) for f in fields(self)}
+    __getstate__ = fields_only
 
     @property
     def n_states(self) -> int:
