@@ -242,6 +242,8 @@ def category_mask(
     if categorical_features is None:
         return [False] * n
     chosen = np.asarray(categorical_features)
+    if chosen.ndim != 1:
+        raise ValueError("categorical_features takes names, a mask, or indices; put a single one into a list")
     if chosen.size == 0:
         return [False] * n
     if chosen.dtype.kind == "b":

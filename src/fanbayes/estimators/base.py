@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from fanbayes.data.frames import to_user_rows, to_user_table
@@ -20,7 +19,7 @@ from fanbayes.data.table import EncodedTable
 from fanbayes.data.views import View
 from fanbayes.estimators.progress import progress
 from fanbayes.estimators.tabular import TableClassifier, warn_of_constant_columns
-from fanbayes.estimators.validation import require_choice, require_integer, require_real
+from fanbayes.estimators.validation import require_choice, require_integer, require_real, seed_of
 from fanbayes.learning.em import Problem
 from fanbayes.learning.expectation import Workers, posterior, workers
 from fanbayes.learning.selection import Fit, Search, Selection, select
@@ -271,6 +270,6 @@ class NetworkClassifier(TableClassifier):
         """
         check_is_fitted(self)
         require_integer("n_samples", n_samples, 1)
-        rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
+        rng = np.random.default_rng(seed_of(random_state))
         columns, classes = draw(self.network_, self.schema_, n_samples, rng)
         return to_user_rows(columns, self.schema_), self.classes_[classes]

@@ -11,15 +11,17 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from fanbayes.estimators.base import NetworkClassifier
-from fanbayes.estimators.validation import require_choice, require_integer
+from fanbayes.estimators.validation import require_choice, require_integer, seed_of
 from fanbayes.learning.scores import Criterion
 from fanbayes.learning.selection import Search
 from fanbayes.model.families.gaussian import Variance
 from fanbayes.model.structure import Mixing, Structure, fan, finite_mixture, naive_bayes
+
+# More components than cases are a mistake; few cases may be the work of weights.
+_ENOUGH_COMPONENTS = 100
 
 
 class NBClassifier(NetworkClassifier):
@@ -129,7 +131,7 @@ class _HiddenClassifier(NetworkClassifier):
         if self.max_components is not None:
             require_integer("max_components", self.max_components, 1)
         require_integer("patience", self.patience, 1)
-        require_integer("n_init", self.n_init, 1)
+        require_integer("n_init", self.n_init, 1, 10_000)
 
     @abstractmethod
     def _structure(self, n_classes: int, n_components: int) -> Structure:
@@ -146,7 +148,10 @@ class _HiddenClassifier(NetworkClassifier):
             sizes: Sequence[int] = range(1, max(1, min(most, int(n_cases))) + 1)
         else:
             most, sizes = 0, [int(self.n_components)]  # type: ignore[arg-type]
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+            enough = max(_ENOUGH_COMPONENTS, int(n_cases))
+            if sizes[0] > enough:
+                raise ValueError(f"n_components={sizes[0]} is more than there are cases; give at most {enough}")
+        seed = seed_of(self.random_state)
         return Search(
             partial(self._structure, n_classes),
             sizes,

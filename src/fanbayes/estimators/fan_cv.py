@@ -11,7 +11,6 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
@@ -22,7 +21,7 @@ from fanbayes.estimators.library import Effort, Family, library
 from fanbayes.estimators.progress import Report, steps
 from fanbayes.estimators.splits import Split, split_rows
 from fanbayes.estimators.tabular import Cases, TableClassifier, warn_of_constant_columns
-from fanbayes.estimators.validation import require_choice, require_integer
+from fanbayes.estimators.validation import require_choice, require_integer, seed_of
 from fanbayes.learning.expectation import Workers, posterior, workers
 from fanbayes.learning.exponents import Exponents, Part, learn_exponents, neutral
 from fanbayes.learning.stacking import stack
@@ -188,7 +187,7 @@ class FANClassifierCV(TableClassifier):
         cases = self._cases(X, y, sample_weight)
         view, _ = cases.view("none")
         warn_of_constant_columns(view.schema, stacklevel=3)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        seed = seed_of(self.random_state)
         splits = split_rows(self.cv, cases, seed)
         families = library(self.effort, bool(view.schema.continuous))
         if not splits:  # nothing can be held out, so nothing can be compared
@@ -322,7 +321,7 @@ class FANClassifierCV(TableClassifier):
         """
         check_is_fitted(self)
         require_integer("n_samples", n_samples, 1)
-        rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
+        rng = np.random.default_rng(seed_of(random_state))
         counts = rng.multinomial(n_samples, self.weights_ / self.weights_.sum())
         drawn = [
             draw(network, view.schema, n, rng, view.mixing)

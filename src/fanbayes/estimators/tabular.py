@@ -133,12 +133,13 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _check_parameters(self) -> None:
         require_choice("handle_unknown", self.handle_unknown, ("missing", "error"))
         if self.n_jobs is not None:
-            require_integer("n_jobs", self.n_jobs, -(10**6))
+            require_integer("n_jobs", self.n_jobs, -(10**6), 10**6)
             if self.n_jobs == 0:
                 raise ValueError("n_jobs=0 has no meaning; use None, a positive number, or -1 for all cores")
 
     def _n_threads(self) -> int:
-        return 1 if self.n_jobs is None else int(effective_n_jobs(self.n_jobs))
+        """Threads to use, not more than there are cores: the result does not depend on it."""
+        return 1 if self.n_jobs is None else min(effective_n_jobs(self.n_jobs), effective_n_jobs(-1))
 
     def _encode(self, X: Any, *views: View) -> list[EncodedTable]:
         """The rows as each view shows them."""

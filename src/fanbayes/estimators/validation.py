@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -11,6 +10,7 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
@@ -18,28 +18,48 @@ from fanbayes.data.sources import Source, array_sources, frame_sources, is_missi
 
 Floats = NDArray[np.float64]
 
+_MOST = 1e100  # of a parameter
+
 
 def require_choice(name: str, value: object, choices: Sequence[str]) -> None:
     """Refuse a value that is none of the choices."""
     if not (isinstance(value, str) and value in choices):
-        raise ValueError(f"{name}={value!r} is not one of {', '.join(map(repr, choices))}")
+        raise ValueError(f"{name}={_short(value)} is not one of {', '.join(map(repr, choices))}")
 
 
-def require_integer(name: str, value: object, least: int) -> None:
-    """Refuse what is not an integer of at least `least`."""
+def require_integer(name: str, value: object, least: int, most: int = 2**31 - 1) -> None:
+    """Refuse what is not an integer from `least` to `most`."""
     if not isinstance(value, Integral) or isinstance(value, bool):
         raise TypeError(f"{name}={value!r} must be an integer")
     if value < least:
-        raise ValueError(f"{name}={value!r} must be at least {least}")
+        raise ValueError(f"{name}={_short(value)} must be at least {least}")
+    if not value <= most:
+        raise ValueError(f"{name}={_short(value)} must be at most {most}")
 
 
 def require_real(name: str, value: object, *, above: float | None = None, least: float | None = None) -> None:
-    """Refuse what is not a finite number within its bounds."""
+    """Refuse what is not a number within its bounds, or so large that sums of it might overflow."""
     if not isinstance(value, Real) or isinstance(value, bool):
         raise TypeError(f"{name}={value!r} must be a number")
-    if not math.isfinite(value) or (above is not None and value <= above) or (least is not None and value < least):
+    if not value <= _MOST or (above is not None and value <= above) or (least is not None and value < least):
         bound = f"greater than {above}" if above is not None else f"at least {least}"
-        raise ValueError(f"{name}={value!r} must be finite and {bound}")
+        raise ValueError(f"{name}={_short(value)} must be {bound} and at most {_MOST:g}")
+
+
+def _short(value: Any) -> str:
+    """A value in the words of an error; Python refuses to write integers of thousands of digits."""
+    is_long = isinstance(value, int) and abs(value) >= 10**40
+    return "(an integer of over 40 digits)" if is_long else f"{value!r:.80}"
+
+
+def seed_of(random_state: Any) -> int:
+    """A seed drawn from an integer, a `RandomState`, or None for the global one."""
+    try:
+        return int(check_random_state(random_state).randint(2**31 - 1))
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(
+            f"random_state={_short(random_state)} must be an integer from 0 to 2**32 - 1, a RandomState or None"
+        ) from None
 
 
 @dataclass(frozen=True)
