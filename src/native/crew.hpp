@@ -1,85 +1,111 @@
 // Threads that take numbered tasks.
 #pragma once
 
+#include <unistd.h>
+
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <exception>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
 
 class Crew {
     using Task = std::function<void(int64_t)>;
-    std::vector<std::thread> threads_;
-    std::mutex alone_, mutex_;
-    std::condition_variable called_, finished_;
-    const Task* task_ = nullptr;
-    int64_t n_tasks_ = 0;
-    std::atomic<int64_t> next_{0}, calls_{0};
-    int busy_ = 0;
-    bool stop_ = false;
 
-    void work(const Task& task) {
-        for (int64_t k; (k = next_.fetch_add(1, std::memory_order_relaxed)) < n_tasks_;) task(k);
-    }
+    // What the threads share.
+    struct Work {
+        std::vector<std::thread> threads;
+        std::mutex alone, mutex;
+        std::condition_variable called, finished;
+        const Task* task = nullptr;
+        int64_t n_tasks = 0;
+        std::atomic<int64_t> next{0}, calls{0};
+        int busy = 0;
+        bool stop = false;
 
-    void serve() {
-        std::unique_lock lock(mutex_);
-        for (int64_t seen = 0;;) {
-            // Calls come in quick succession: to be asleep would cost more than to look for the next a little.
-            lock.unlock();
-            const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(300);
-            while (calls_ == seen && std::chrono::steady_clock::now() < until) {
-            }
-            lock.lock();
-            called_.wait(lock, [&] { return stop_ || calls_ != seen; });
-            if (stop_) return;
-            seen = calls_;
-            if (!task_) continue;  // came too late: nothing is left to do
-            const Task& task = *task_;
-            ++busy_;
-            lock.unlock();
-            work(task);
-            lock.lock();
-            if (--busy_ == 0) finished_.notify_one();
+        void take(const Task& one) {
+            for (int64_t k; (k = next.fetch_add(1, std::memory_order_relaxed)) < n_tasks;) one(k);
         }
-    }
+
+        void serve() {
+            std::unique_lock lock(mutex);
+            for (int64_t seen = 0;;) {
+                // Calls come in quick succession: to be asleep would cost more than to look for the next a little.
+                lock.unlock();
+                const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(300);
+                while (calls == seen && std::chrono::steady_clock::now() < until) {
+                }
+                lock.lock();
+                called.wait(lock, [&] { return stop || calls != seen; });
+                if (stop) return;
+                seen = calls;
+                if (!task) continue;  // came too late: nothing is left to do
+                const Task& one = *task;
+                ++busy;
+                lock.unlock();
+                take(one);
+                lock.lock();
+                if (--busy == 0) finished.notify_one();
+            }
+        }
+    };
+
+    std::unique_ptr<Work> work_ = std::make_unique<Work>();
+    const pid_t process_ = getpid();
+
+    // In a process that was forked the threads are gone, and what they shared may be locked for ever.
+    bool is_here() const { return getpid() == process_; }
 
   public:
-    // The caller of `run` is one of the threads.
+    // The caller of `run` is one of the threads. Where there cannot be as many, those that there are do the work.
     explicit Crew(int n_threads) {
-        for (int i = 1; i < n_threads; ++i) threads_.emplace_back([this] { serve(); });
+        if (n_threads < 2) return;
+        work_->threads.reserve(size_t(n_threads) - 1);
+        try {
+            for (int i = 1; i < n_threads; ++i) work_->threads.emplace_back([work = work_.get()] { work->serve(); });
+        } catch (const std::exception&) {  // too many threads, or no memory for a stack
+        }
     }
 
     ~Crew() {
-        {
-            std::lock_guard lock(mutex_);
-            stop_ = true;
+        if (!is_here()) {
+            (void)work_.release();  // nothing of it can be joined or destroyed
+            return;
         }
-        called_.notify_all();
-        for (std::thread& t : threads_) t.join();
+        {
+            std::lock_guard lock(work_->mutex);
+            work_->stop = true;
+        }
+        work_->called.notify_all();
+        for (std::thread& t : work_->threads) t.join();
     }
+
+    int n_threads() const { return 1 + int(work_->threads.size()); }
 
     // task(0) .. task(n - 1), in any order; none may throw. Returns when all are done.
     void run(int64_t n, const Task& task) {
-        if (threads_.empty() || n == 1) {
+        Work& work = *work_;
+        if (work.threads.empty() || n == 1 || !is_here()) {
             for (int64_t k = 0; k < n; ++k) task(k);
             return;
         }
-        std::lock_guard one_call_at_a_time(alone_);
+        std::lock_guard one_call_at_a_time(work.alone);
         {
-            std::lock_guard lock(mutex_);
-            task_ = &task;
-            n_tasks_ = n;
-            next_ = 0;
-            ++calls_;
+            std::lock_guard lock(work.mutex);
+            work.task = &task;
+            work.n_tasks = n;
+            work.next = 0;
+            ++work.calls;
         }
-        called_.notify_all();
-        work(task);
-        std::unique_lock lock(mutex_);
-        task_ = nullptr;
-        finished_.wait(lock, [&] { return busy_ == 0; });
+        work.called.notify_all();
+        work.take(task);
+        std::unique_lock lock(work.mutex);
+        work.task = nullptr;
+        work.finished.wait(lock, [&] { return work.busy == 0; });
     }
 };

@@ -397,7 +397,9 @@ NB_MODULE(_core, m) {
     nb::class_<States>(m, "States")
         .def(nb::init<std::vector<int32_t>, std::vector<int32_t>, int>(), nb::arg("first_state"),
              nb::arg("first_cell"), nb::arg("n_cells"));
-    nb::class_<Crew>(m, "Crew").def(nb::init<int>(), nb::arg("n_threads"));
+    nb::class_<Crew>(m, "Crew")
+        .def(nb::init<int>(), nb::arg("n_threads"))
+        .def_prop_ro("n_threads", &Crew::n_threads);
     m.def("expect", &expect, nb::arg("rows"), nb::arg("states"), nb::arg("log_weight"), nb::arg("log_table"),
           nb::arg("gaussian"), nb::arg("begin"), nb::arg("end"), nb::arg("hard"), nb::arg("n_blocks") = 1,
           nb::arg("crew").none() = nb::none());

@@ -66,9 +66,13 @@ class States:
     def __init__(self, first_state: Sequence[int], first_cell: Sequence[int], n_cells: int) -> None: ...
 
 class Crew:
-    """Threads that share the blocks of a call, the caller one of them; they end with the object."""
+    """Threads that share the blocks of a call, the caller one of them; they end with the object.
+
+    Where the system refuses threads there are fewer, and in a process that was forked there is the caller alone.
+    """
 
     def __init__(self, n_threads: int) -> None: ...
+    n_threads: int
 
 class Learner:
     """How parameters are estimated: columns, factors of the states' weights (entry, parent), and the prior."""

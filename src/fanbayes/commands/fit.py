@@ -116,14 +116,12 @@ def fit(
 
 def learn(clf: NetworkClassifier, X: Any, y: Any, report: Callable[[Fit], None]) -> None:
     """Fit a classifier, and tell of each candidate as soon as it is known."""
-    from joblib import effective_n_jobs
-
     from fanbayes.learning.expectation import workers
     from fanbayes.learning.selection import select
 
     classes, schema, table = clf._read(X, y, None)
     search = clf._search(classes, table.n_rows)
-    with workers(effective_n_jobs(clf.n_jobs)) as crew:
+    with workers(clf._n_threads()) as crew:
         selection = select(clf._problem(table, crew), search, len(classes), report)
     best = selection.best(search.criteria[0])
     clf._set_learnt(classes, schema, selection, best)
