@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from fanbayes.evaluation.significance import WinLoss
 from fanbayes.study import analysis
 from fanbayes.study.analysis import COLUMNS, MAIN
 from fanbayes.study.plan import CRITERIA, Card
@@ -241,3 +242,36 @@ def test_correlations_pooled_and_within():
     good = [r["accuracy"] for r in records]
     gap = [abs(r["n_components"] - 3) for r in records]
     assert rows["accuracy"].pooled == pytest.approx(stats.spearmanr(good, gap).statistic)
+
+
+@pytest.mark.parametrize(
+    ("won", "lost", "verdict"),
+    [(47, 20, "agrees"), (2, 10, "differs"), (35, 34, "undecided"), (5, 0, "undecided"), (0, 0, "undecided")],
+)
+def test_a_claim_of_wins_is_undecided_where_chance_explains_them(won, lost, verdict):
+    """35 won and 34 lost is no agreement, p = 1; nor are five wins of five, p = 0.06."""
+    assert analysis.more_won(WinLoss(won, lost, 3)).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "verdict"),
+    [((24, 4), (23, 16), "agrees"), ((7, 0), (6, 0), "undecided"), ((3, 17), (17, 3), "differs")],
+)
+def test_shares_of_wins_are_undecided_where_they_hardly_differ(first, second, verdict):
+    assert analysis.larger_share_won(WinLoss(*first, 0), WinLoss(*second, 0)).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("gaps", "verdict"),
+    [((0, 1, 2, 3), "agrees"), ((1, 0, 2, 3), "differs"), ((0, 0, 2, 3), "undecided")],
+)
+def test_icl_is_best_only_if_it_is_ahead_of_every_criterion(gaps, verdict):
+    """Accuracy falls with each component too many; gaps of ICL, BIC, AIC and CS."""
+    records = [
+        simulated("two", pair, criterion, 3 + gap, 0.9 - 0.01 * gap)
+        for pair in range(9)
+        for criterion, gap in zip(CRITERIA, gaps)
+    ]
+    for name in ("accuracy", "roc_area", "conditional_entropy", "distance"):
+        assert analysis.icl_is_best(records, "paper", name).verdict == verdict
+    assert analysis.icl_is_best(records, "default", "accuracy") is None

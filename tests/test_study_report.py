@@ -133,8 +133,11 @@ def test_studies_are_found_in_a_folder_and_in_its_folders(tmp_path):
     write_study(tmp_path / "both" / "b", *simulation())
     assert find_studies(tmp_path / "both") == {"real": tmp_path / "both" / "a", "simulated": tmp_path / "both" / "b"}
     assert find_studies(tmp_path / "both" / "a") == {"real": tmp_path / "both" / "a"}
-    written = write_page(find_studies(tmp_path / "both"), tmp_path / "new" / "page.html")
-    assert written.read_text("utf-8").startswith("<!doctype html>")
+    claims = write_page(find_studies(tmp_path / "both"), tmp_path / "new" / "page.html")
+    html = (tmp_path / "new" / "page.html").read_text("utf-8")
+    assert html.startswith("<!doctype html>")
+    assert claims
+    assert all(claim.ours in html for claim in claims)
     write_study(tmp_path / "both" / "c", *real())
     with pytest.raises(StudyError, match="two real studies"):
         find_studies(tmp_path / "both")
@@ -144,7 +147,8 @@ def test_studies_are_found_in_a_folder_and_in_its_folders(tmp_path):
 
 def test_a_full_disk_leaves_the_old_page(tmp_path, monkeypatch):
     write_study(tmp_path / "a", *real())
-    target = write_page(find_studies(tmp_path), tmp_path / "page.html")
+    target = tmp_path / "page.html"
+    write_page(find_studies(tmp_path), target)
     before = target.read_bytes()
     monkeypatch.setattr(os, "fsync", lambda fd: os.write(os.open("/dev/full", os.O_WRONLY), b"x"))
     with pytest.raises(OSError, match=r"page\.html cannot be written: No space left on device"):

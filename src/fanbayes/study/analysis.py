@@ -31,6 +31,9 @@ MEASURES: Mapping[Measure, str] = {
 LEVELS = (0.95, 0.99)
 N_BINS = 15
 
+Verdict: TypeAlias = Literal["agrees", "differs", "undecided"]
+CHANCE = 0.05  # largest p-value at which a difference is not put down to chance
+
 
 @dataclass(frozen=True)
 class Column:
@@ -337,6 +340,37 @@ def split_table(
     return rows
 
 
+# ---------------------------------------------------------------- verdicts
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Whether what was found points the way that the paper says, and how easily chance would have done it."""
+
+    as_claimed: bool
+    p_value: float
+
+    @property
+    def verdict(self) -> Verdict:
+        """Chance explains what has p > 0.05: that decides nothing, whichever way it points."""
+        if self.p_value > CHANCE:
+            return "undecided"
+        return "agrees" if self.as_claimed else "differs"
+
+
+def more_won(count: WinLoss) -> Finding:
+    """More cases are won than lost: a sign test, ties left out."""
+    decided = count.wins + count.losses
+    p = float(stats.binomtest(count.wins, decided).pvalue) if decided else 1.0
+    return Finding(count.wins > count.losses, p)
+
+
+def larger_share_won(first: WinLoss, second: WinLoss) -> Finding:
+    """A larger share is won of the first cases than of the second: Fisher's exact test, ties left out."""
+    p = float(stats.fisher_exact(np.array([[c.wins, c.losses] for c in (first, second)])).pvalue)
+    return Finding(first.wins * (second.wins + second.losses) > second.wins * (first.wins + first.losses), p)
+
+
 # ---------------------------------------------------------------- sizes, times, further claims
 
 
@@ -553,6 +587,34 @@ def correlation_table(records: Iterable[Record], preset: str) -> list[Correlatio
             )
         )
     return table
+
+
+def icl_is_best(records: Iterable[Record], preset: str, name: str) -> Finding | None:
+    """ICL is ahead of each other criterion by a measure, or the distance of r_h from the truth.
+
+    Signed-rank tests over pairs of training and test sets, with Holm's correction. The claim stands if ICL is ahead of
+    all, by the largest p-value of the three; it falls if another is ahead, by the least p-value of those that are.
+    """
+    found: defaultdict[tuple[Any, ...], dict[str, float]] = defaultdict(dict)
+    for r in _sound(records):
+        if r["preset"] == preset and r["criterion"] in CRITERIA and (goodness := _goodness(r, name)) is not None:
+            found[(*_cell(r), r["pair"])][r["criterion"]] = goodness
+    runs = [run for run in found.values() if len(run) == len(CRITERIA)]
+    if not runs:
+        return None
+    tests = [
+        significance.signed_rank([run["icl"] - run[other] for run in runs]) for other in CRITERIA if other != "icl"
+    ]
+    p_values = significance.holm([test.p_value for test in tests])
+    ahead = [float(p) for test, p in zip(tests, p_values) if test.statistic < 0]
+    return Finding(False, min(ahead)) if ahead else Finding(True, float(max(p_values)))
+
+
+def _goodness(record: Record, name: str) -> float | None:
+    if name == "distance":
+        return -float(abs(record["n_components"] - record["true_components"]))
+    value: float | None = record[name]
+    return value if value is None or name != "conditional_entropy" else -value
 
 
 def gold_standards(records: Iterable[Record]) -> dict[str, int]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from fanbayes.study.datasets import Suite
     from fanbayes.study.plan import Plan
+    from fanbayes.study.report import Claim
     from fanbayes.study.run import Progress
 
 study = typer.Typer(help="The two studies of Monti & Cooper (1999), and a page to look at.", no_args_is_help=True)
@@ -82,9 +83,11 @@ def report(
         studies = find_studies(folder)
     except StudyError as error:
         raise typer.BadParameter(str(error), param_hint="DIR") from None
-    written = write_page(studies, page or folder / "report.html")
+    written = page or folder / "report.html"
+    claims = write_page(studies, written)
     for table in _tables(folder):
         console.print(table)
+    console.print(_claim_table(claims))
     _say(console, f"The page: {written}")
 
 
@@ -165,6 +168,19 @@ def _bar(console: Console) -> Iterator[Callable[[Progress], None]]:
                 bar.update(line, description=title(progress.task))
 
         yield advance
+
+
+def _claim_table(claims: list[Claim]) -> Table:
+    """What the paper says, what was found, and what a test makes of it."""
+    from rich.table import Table
+
+    from fanbayes.study.report import p_text
+
+    table = Table("claim", "paper", "here", "p", "verdict", title="The paper's claims")
+    for claim in claims:
+        tested = (p_text(claim.finding.p_value), claim.finding.verdict) if claim.finding else ("", "not tested")
+        table.add_row(claim.text, claim.paper, claim.ours, *tested)
+    return table
 
 
 def _tables(folder: Path) -> list[Table]:

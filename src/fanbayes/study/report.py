@@ -6,16 +6,15 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
-from scipy import stats
 
 from fanbayes.evaluation.metrics import CLIP, ReliabilityCurve
 from fanbayes.evaluation.significance import WinLoss
 from fanbayes.files.atomic import write_file
 from fanbayes.study import analysis
-from fanbayes.study.analysis import COLUMNS, MAIN, MEASURES, Case, Column, Result
+from fanbayes.study.analysis import COLUMNS, MAIN, MEASURES, Case, Column, Finding, Result
 from fanbayes.study.plan import CRITERIA, Model
 from fanbayes.study.records import Record, StudyError, read_settings, read_study
 
@@ -39,7 +38,7 @@ def find_studies(folder: Path) -> dict[str, Path]:
     return found
 
 
-def write_page(studies: Mapping[str, Path], target: Path) -> Path:
+def write_page(studies: Mapping[str, Path], target: Path) -> list[Claim]:
     """Write the page of one or two studies.
 
     Parameters
@@ -49,16 +48,36 @@ def write_page(studies: Mapping[str, Path], target: Path) -> Path:
 
     Returns
     -------
-    Path
+    list of Claim
+        What the page begins with.
     """
-    html = page({kind: read_study(folder) for kind, folder in studies.items()})
+    content = _content({kind: read_study(folder) for kind, folder in studies.items()})
+    html = _render(content)
     target.parent.mkdir(parents=True, exist_ok=True)
     write_file(target, html.encode(errors="xmlcharrefreplace"))
-    return target
+    claims: list[Claim] = content["claims"]
+    return claims
 
 
-def page(studies: Mapping[str, tuple[dict[str, Any], list[Record]]]) -> str:
+Studies: TypeAlias = Mapping[str, tuple[dict[str, Any], list[Record]]]
+
+
+def page(studies: Studies) -> str:
     """HTML of one or two studies, each given as its settings and its records."""
+    return _render(_content(studies))
+
+
+def _content(studies: Studies) -> dict[str, Any]:
+    """All that the page shows."""
+    content: dict[str, Any] = {"claims": [], "clip": CLIP, "bins": analysis.N_BINS, "chance": analysis.CHANCE}
+    for kind, assess in (("real", _real), ("simulated", _simulated)):
+        if kind in studies:
+            content[kind] = assess(*studies[kind])
+            content["claims"] += content[kind].claims
+    return content
+
+
+def _render(content: Mapping[str, Any]) -> str:
     try:
         import jinja2
     except ImportError:
@@ -66,15 +85,8 @@ def page(studies: Mapping[str, tuple[dict[str, Any], list[Record]]]) -> str:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("fanbayes.study"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"number": _number, "p": _p_value, "ratio": _ratio, "counts": _counts}
-    context: dict[str, Any] = {"claims": [], "clip": CLIP, "bins": analysis.N_BINS}
-    if "real" in studies:
-        context["real"] = _real(*studies["real"])
-        context["claims"] += context["real"].claims
-    if "simulated" in studies:
-        context["simulated"] = _simulated(*studies["simulated"])
-        context["claims"] += context["simulated"].claims
-    return environment.get_template("report.html.jinja").render(context)
+    environment.filters |= {"number": _number, "p": p_text, "ratio": _ratio, "counts": _counts}
+    return environment.get_template("report.html.jinja").render(content)
 
 
 # ---------------------------------------------------------------- numbers as text
@@ -86,7 +98,8 @@ def _number(value: float | None, digits: int = 3) -> str:
     return f"{value:.{digits}f}".replace("-", "−")
 
 
-def _p_value(p: float) -> str:
+def p_text(p: float) -> str:
+    """Show a p-value."""
     if p < 1e-5:
         return f"{p:.0e}".replace("e-0", "e-") if p > 0 else "0"
     return f"{p:.2g}" if p < 0.1 else f"{p:.2f}"
@@ -105,20 +118,17 @@ def _counts(count: WinLoss | None) -> str:
 
 @dataclass(frozen=True)
 class Claim:
-    """What the paper says, what was found, whether that points the same way, and the sign test of wins and losses."""
+    """What the paper says, what was found, and what a test makes of it; None where there is no test."""
 
     text: str
     paper: str
     ours: str
-    agrees: bool | None
-    p_value: float | None = None
+    finding: Finding | None
 
 
 def _won(text: str, paper: str, count: WinLoss, ours: str | None = None) -> Claim:
     """Claim that there are more wins than losses."""
-    n = count.wins + count.losses
-    p = float(stats.binomtest(count.wins, n).pvalue) if n else None
-    return Claim(text, paper, _counts(count) if ours is None else ours, count.wins > count.losses, p)
+    return Claim(text, paper, _counts(count) if ours is None else ours, analysis.more_won(count))
 
 
 @dataclass(frozen=True)
@@ -197,9 +207,9 @@ def _real_claims(
     count("… also where the difference is significant at 95 %", ("accuracy", "FAN", "NB"), "14/1", 0)
     count("FAN is more accurate than FM, at 99 %", ("accuracy", "FAN", "FM"), "25/0", 1)
     count("NB is more accurate than FM, at 99 %", ("accuracy", "NB", "FM"), "21/6", 1)
-    count("FAN is better calibrated (lower CE) than NB", ("conditional_entropy", "FAN", "NB"), "28/9")
-    count("FM is better calibrated than NB, at 99 %", ("conditional_entropy", "FM", "NB"), "27/2", 1)
-    count("FM is better calibrated than FAN, at 99 %", ("conditional_entropy", "FM", "FAN"), "15/8", 1)
+    count("FAN has a lower conditional entropy than NB", ("conditional_entropy", "FAN", "NB"), "28/9")
+    count("FM has a lower conditional entropy than NB, at 99 %", ("conditional_entropy", "FM", "NB"), "27/2", 1)
+    count("FM has a lower conditional entropy than FAN, at 99 %", ("conditional_entropy", "FM", "FAN"), "15/8", 1)
     roc = at.get(("roc_area", "FAN", "NB"))
     if roc is not None:
         turned = WinLoss(roc.all.losses, roc.all.wins, roc.all.ties)
@@ -211,15 +221,9 @@ def _real_claims(
         claims.append(_won("FAN needs fewer components than FM", "yes", fewer))
     claims += _split_claims(cases)
     if back.lost:
-        share = len(back.won_back)
-        claims.append(
-            Claim(
-                "Datasets with continuous features that FAN loses to NB are won once discretised",
-                "8 of 10",
-                f"{share} of {len(back.lost)}",
-                2 * share > len(back.lost),
-            )
-        )
+        count_back = WinLoss(len(back.won_back), len(back.lost) - len(back.won_back), 0)
+        text = "Datasets with continuous features that FAN loses to NB are won once discretised"
+        claims.append(_won(text, "8 of 10", count_back, f"{len(back.won_back)} of {len(back.lost)}"))
     for column, row in times:
         if column is MAIN and row.part == "training without reading the table":
             text = f"Training {row.model} takes many times as long as NB (reading the table apart)"
@@ -243,11 +247,9 @@ def _split_claims(cases: Sequence[Case]) -> list[Claim]:
     many = analysis.counts([c for c in cases if c.card.n_classes > 2], MAIN, "FAN", "NB", "accuracy")
     two = analysis.counts([c for c in cases if c.card.n_classes == 2], MAIN, "FAN", "NB", "accuracy")
     if many is not None and two is not None:
-        shares = [c.all.wins / max(c.all.wins + c.all.losses, 1) for c in (many, two)]
         ours = f"{_counts(many.all)} against {_counts(two.all)}"
-        claims.append(
-            Claim("FAN does better on many-valued classes than on binary ones", "yes", ours, shares[0] > shares[1])
-        )
+        finding = analysis.larger_share_won(many.all, two.all)
+        claims.append(Claim("FAN does better on many-valued classes than on binary ones", "yes", ours, finding))
     return claims
 
 
@@ -393,7 +395,7 @@ def _simulated(head: dict[str, Any], records: list[Record]) -> SimulatedStudy:
     cards = head["datasets"]
     return SimulatedStudy(
         head=head,
-        claims=_simulated_claims(parts[0]),
+        claims=_simulated_claims(parts[0], hidden),
         gold=[(name, r, _kind(cards[name]), cards[name]["n_classes"]) for name, r in sorted(truth.items())],
         parts=[part for part in parts if part.rows],
         by_size=[(n, analysis.simulated_table([r for r in hidden if r["size"] == n], "paper")) for n in head["sizes"]],
@@ -426,25 +428,27 @@ def _histograms(records: Sequence[Record]) -> list[tuple[str, list[tuple[int, fl
     return found
 
 
-def _simulated_claims(part: SimulatedPart) -> list[Claim]:
+def _simulated_claims(part: SimulatedPart, records: Sequence[Record]) -> list[Claim]:
     rows = {row.criterion: row for row in part.rows if row.criterion in CRITERIA}
     if len(rows) < len(CRITERIA):
         return []
     claims = []
-    good: dict[str, Callable[[analysis.Simulated], float]] = {
-        "accuracy": lambda row: row.accuracy,
-        "ROC area": lambda row: row.roc_area,
-        "CE": lambda row: -row.conditional_entropy,
-        "structure, |r_h − true|": lambda row: -row.distance,
+    good: dict[str, tuple[str, Callable[[analysis.Simulated], float]]] = {
+        "accuracy": ("accuracy", lambda row: row.accuracy),
+        "roc_area": ("ROC area", lambda row: row.roc_area),
+        "conditional_entropy": ("CE", lambda row: -row.conditional_entropy),
+        "distance": ("structure, |r_h − true|", lambda row: -row.distance),
     }
-    for name, measure in good.items():
-        order = sorted(rows.values(), key=measure, reverse=True)
-        paper = "ICL, CS, BIC, AIC" if name == "ROC area" else "ICL, BIC, CS, AIC"
+    for measure, (name, mean) in good.items():
+        order = sorted(rows.values(), key=mean, reverse=True)
+        paper = "ICL, CS, BIC, AIC" if measure == "roc_area" else "ICL, BIC, CS, AIC"
         ours = ", ".join(row.criterion.upper() for row in order)
-        claims.append(Claim(f"Simulated data, best to worst by {name}", paper, ours, order[0].criterion == "icl"))
+        finding = analysis.icl_is_best(records, "paper", measure)
+        claims.append(Claim(f"Simulated data: ICL is best by {name}", paper, ours, finding))
     if part.correlations:
         rho = [row.pooled for row in part.correlations]
         ours = f"{_number(min(rho), 2)} to {_number(max(rho), 2)}"
         text = "Simulated data: performance falls with the distance from the true r_h (Spearman)"
-        claims.append(Claim(text, "−0.45 to −0.55", ours, max(rho) < 0))
+        finding = Finding(max(rho) < 0, max(row.p_value for row in part.correlations))
+        claims.append(Claim(text, "−0.45 to −0.55", ours, finding))
     return claims
