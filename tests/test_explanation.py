@@ -7,6 +7,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from builders import KINDS, make_world
+from scipy import integrate
 from scipy.special import logsumexp, softmax
 
 from fanbayes import FANClassifier, FMClassifier, NBClassifier
@@ -33,7 +34,7 @@ def by_trapezoids(log_weight, terms, n=20_001):
     """A_i = ∫ E_t[log p(x_i | c, h)] dt for each feature, on a fine grid."""
     t = np.linspace(0, 1, n)
     p = softmax(log_weight + t[:, None] * terms.sum(axis=1), axis=1)  # (n, components)
-    return np.trapezoid(p @ terms, t, axis=0)
+    return integrate.trapezoid(p @ terms, t, axis=0)
 
 
 @pytest.mark.parametrize("kind", KINDS)
