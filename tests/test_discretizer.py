@@ -38,6 +38,16 @@ def test_frame_becomes_categories_of_its_own_library(convert):
     assert list(values.columns) == [*IRIS.data.columns, "colour"]
 
 
+def test_columns_named_by_numbers_and_the_index_stay_as_they_are():
+    frame = pd.DataFrame(IRIS.data.to_numpy(), index=np.arange(150) * 3).assign(**{"4": "x"})
+    frame.columns = range(5)
+    out = MDLPDiscretizer().fit_transform(frame, IRIS.target)
+    assert out.columns.tolist() == [0, 1, 2, 3, 4]
+    assert out.index.equals(frame.index)
+    assert out[2].iloc[0] == "(-inf, 2.45]"
+    assert (out[4] == "x").all()
+
+
 def test_names_out_and_set_output():
     out = MDLPDiscretizer().set_output(transform="pandas").fit_transform(IRIS.data, IRIS.target)
     assert list(out.columns) == list(MDLPDiscretizer().fit(IRIS.data, IRIS.target).get_feature_names_out())

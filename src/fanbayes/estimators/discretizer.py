@@ -82,18 +82,14 @@ class MDLPDiscretizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  #
         """
         check_is_fitted(self)
         rows = read_rows(self, X, reset=False)
-        frame = rows.content
-        columns: list[Any] = []
-        for source, cuts in zip(rows.sources(), self.cut_points_):
-            if cuts is None:
-                columns.append(source.values if isinstance(frame, np.ndarray) else frame.get_column(source.name))  # type: ignore[attr-defined]
-                continue
-            codes = assign(_numbers(source), cuts)
-            if isinstance(frame, np.ndarray):
-                columns.append(np.where(codes < 0, np.nan, codes))
-            else:
-                columns.append(interval_series(source.name, codes, cuts, frame.implementation))
-        return np.column_stack(columns) if isinstance(frame, np.ndarray) else frame.select(*columns).to_native()
+        if isinstance(rows.content, np.ndarray):
+            return np.column_stack([_interval_numbers(s, cuts) for s, cuts in zip(rows.sources(), self.cut_points_)])
+        binned = [
+            interval_series(given.name, assign(_numbers(s), cuts), cuts, given.implementation)
+            for s, cuts, given in zip(rows.sources(), self.cut_points_, rows.content.iter_columns())
+            if cuts is not None
+        ]
+        return rows.content.with_columns(*binned).to_native()
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -105,6 +101,14 @@ class MDLPDiscretizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  #
 
 def _holds_numbers(source: Source) -> bool:
     return isinstance(source, NumericColumn) and not source.symbolic
+
+
+def _interval_numbers(source: Source, cuts: Floats | None) -> NDArray[Any]:
+    """Number of the interval of each value, NaN where missing; without cuts the values as they are."""
+    if cuts is None:
+        return source.values  # type: ignore[attr-defined, no-any-return]
+    codes = assign(_numbers(source), cuts)
+    return np.where(codes < 0, np.nan, codes)
 
 
 def _numbers(source: Source) -> Floats:
