@@ -167,6 +167,7 @@ NUMERIC_SERIES = {
     "polars Int8": pl.Series(NUMBERS, dtype=pl.Int8),
     "polars Float64": pl.Series([1.0, None, 3.0]),
     "polars UInt64": pl.Series(NUMBERS, dtype=pl.UInt64),
+    "polars Int128": pl.Series(NUMBERS, dtype=pl.Int128),
     "polars NaN": pl.Series([1.0, float("nan"), 3.0]),
     "pyarrow int32": pa.chunked_array([NUMBERS], pa.int32()),
     "pyarrow chunks": pa.chunked_array([NUMBERS[:1], NUMBERS[1:]], pa.float64()),
@@ -197,6 +198,10 @@ STRING_SERIES = {
     "pyarrow string": pa.chunked_array([STRINGS]),
     "pyarrow large_string": pa.chunked_array([STRINGS], pa.large_string()),
     "pyarrow dictionary": pa.chunked_array([pa.array(STRINGS).dictionary_encode()]),
+    "pyarrow dictionaries": pa.chunked_array(
+        [pa.array(part).dictionary_encode() for part in (STRINGS[:3], STRINGS[3:])]
+    ),
+    "pandas pyarrow dictionary": pd.Series(STRINGS, dtype=pd.ArrowDtype(pa.dictionary(pa.int32(), pa.string()))),
 }
 
 
@@ -310,6 +315,65 @@ def test_columns_without_any_value(native):
 def test_frames_with_dates_or_nested_values(native):
     with pytest.raises(TypeError, match=r"column 'when'.*turn it into numbers, strings or categories, or drop it"):
         source_of(native, "when")
+
+
+LARGEST = 2**63 - 1
+NULLABLE_INTEGERS = {
+    "pyarrow uint64": pa.chunked_array([[1, None, LARGEST]], pa.uint64()),
+    "pyarrow int64": pa.chunked_array([[1, None, LARGEST]], pa.int64()),
+    "pandas pyarrow": pd.Series([1, None, LARGEST], dtype=pd.ArrowDtype(pa.uint64())),
+    "pandas UInt64": pd.Series([1, None, LARGEST], dtype="UInt64"),
+    "polars UInt64": pl.Series([1, None, LARGEST], dtype=pl.UInt64),
+    "polars Int128": pl.Series([1, None, LARGEST], dtype=pl.Int128),
+}
+
+
+@pytest.mark.parametrize("native", NULLABLE_INTEGERS.values(), ids=NULLABLE_INTEGERS)
+def test_integers_beside_nulls_may_be_as_large_as_there_are(native):
+    np.testing.assert_array_equal(source_of(native).numbers(), [1, np.nan, 2.0**63])
+
+
+def test_integers_of_128_bits():
+    assert source_of(pl.Series([1, 2**62 + 1], dtype=pl.Int128)).distinct() == [1, 2**62 + 1]
+    np.testing.assert_array_equal(source_of(pl.Series([1, 2**100], dtype=pl.Int128)).numbers(), [1, 2.0**100])
+
+
+def test_categories_of_an_arrow_dictionary_keep_their_type():
+    dictionary = pa.array([7, None, 3, 7]).dictionary_encode()
+    for native in (pa.chunked_array([dictionary]), pd.Series(dictionary, dtype=pd.ArrowDtype(dictionary.type))):
+        assert decode(source_of(native)) == [7, None, 3, 7]
+
+
+@pytest.mark.parametrize(
+    ("categories", "texts"),
+    [
+        (pd.interval_range(0, 2), ["(0, 1]", "(1, 2]"]),
+        (pd.to_datetime(["2020-01-01", "2021-01-01"]), ["2020-01-01 00:00:00", "2021-01-01 00:00:00"]),
+        (pd.period_range("2020", periods=2, freq="Y"), ["2020", "2021"]),
+    ],
+    ids=["intervals", "dates", "periods"],
+)
+def test_categories_of_pandas_that_are_written_out(categories, texts):
+    source = source_of(pd.Series(pd.Categorical.from_codes([1, 0, -1], categories)))
+    assert source.declared == texts
+    assert decode(source) == [texts[1], texts[0], None]
+
+
+@pytest.mark.parametrize(
+    "category", [(1, 2), np.inf, 10**400, decimal.Decimal(1)], ids=["tuple", "inf", "10**400", "decimal"]
+)
+def test_categories_that_are_neither_text_nor_numbers(category):
+    values = pd.Categorical.from_codes([0, 1], pd.Index(["a", category], dtype=object, tupleize_cols=False))
+    with pytest.raises(TypeError, match=r"column 'a' has the category .*neither text.*rename_categories\(str\)"):
+        source_of(pd.Series(values))
+    nested = pa.DictionaryArray.from_arrays(pa.array([0, 1]), pa.array([[1], [2]]))
+    with pytest.raises(TypeError, match=r"column 'a' has the category \[1\]"):
+        source_of(pa.chunked_array([nested]))
+
+
+def test_numbers_too_large_for_a_float():
+    with pytest.raises(TypeError, match="column 'a': int too large to convert to float; turn it into"):
+        array_source(objects(1, 10**400), "a")
 
 
 def test_columns_of_a_frame_keep_their_names():

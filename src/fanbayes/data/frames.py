@@ -46,6 +46,8 @@ def to_user_rows(columns: Sequence[Any], schema: Schema) -> Any:
     data = {c.name: _as_it_came(c, values) for c, values in zip(schema.columns, columns)}
     frame = nw.from_dict(data, backend=_backend(schema.frame))
     categories = [c for c in schema.columns if c.kind == "discrete" and c.dtype.startswith(("Categorical", "Enum"))]
+    if schema.frame == "pyarrow":  # which makes categories of text only
+        categories = [c for c in categories if c.has_strings]
     return frame.with_columns(*(nw.col(c.name).cast(_category_type(c)) for c in categories)).to_native()
 
 

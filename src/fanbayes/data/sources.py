@@ -6,6 +6,7 @@ it comes from. Nothing downstream of `fanbayes.data` knows data frames.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
@@ -285,7 +286,7 @@ def array_source(values: NDArray[Any], name: str) -> Source:
     # Whatever is left must be a number: Python's own TypeError says what is not.
     try:
         numbers = [np.nan if is_missing(v) else float(v) for v in values.tolist()]
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise TypeError(f"column {name!r}: {error}; {_REMEDY}") from error
     return NumericColumn(name, np.array(numbers, dtype=np.float64), "object")
 
@@ -311,15 +312,7 @@ def series_source(series: nw.Series[Any], name: str) -> Source:
             return NumericColumn(name, np.asarray(series.to_numpy(), dtype=bool), str(dtype))
         return SeriesColumn(name, series, str(dtype), "symbols")
     if dtype in (nw.Categorical, nw.Enum):
-        if series.implementation.is_pandas_like():
-            native = series.to_native().cat
-            return CategoryColumn(name, native.codes.to_numpy(), str(dtype), native.categories.tolist())
-        # Only the type of an Enum declares its categories; those of a Categorical are the ones seen.
-        if isinstance(dtype, nw.Enum):
-            content: Content = "nothing" if series.null_count() == len(series) else "symbols"
-            return SeriesColumn(name, series.cast(nw.String), str(dtype), content, dtype.categories)
-        if series.null_count() < len(series):
-            return SeriesColumn(name, series.cast(nw.String), str(dtype), "symbols")
+        return _category_source(series, name)
     if series.null_count() == len(series):
         return NumericColumn(name, np.full(len(series), np.nan), str(dtype))
     if dtype == nw.String:
@@ -329,16 +322,83 @@ def series_source(series: nw.Series[Any], name: str) -> Source:
     raise TypeError(_unsupported(name, str(dtype)))
 
 
+def _category_source(series: nw.Series[Any], name: str) -> Source:
+    """Source of a column of categories: those that its type declares, in their order, or else those seen, sorted."""
+    dtype, native, is_pandas = series.dtype, series.to_native(), series.implementation.is_pandas_like()
+    is_empty = series.null_count() == len(series)
+    if is_pandas and hasattr(native, "cat"):
+        return CategoryColumn(name, native.cat.codes.to_numpy(), str(dtype), _levels(native.cat.categories, name))
+    if isinstance(dtype, nw.Enum):
+        content: Content = "nothing" if is_empty else "symbols"
+        return SeriesColumn(name, series.cast(nw.String), str(dtype), content, dtype.categories)
+    if is_empty:
+        return NumericColumn(name, np.full(len(series), np.nan), str(dtype))
+    if series.implementation.is_polars():
+        return SeriesColumn(name, series.cast(nw.String), str(dtype), "symbols")
+    return _dictionary_source(native.array.__arrow_array__() if is_pandas else native, name, str(dtype))
+
+
+def _levels(categories: Any, name: str) -> list[Level]:
+    """Categories of pandas as levels: intervals, dates and the like as text."""
+    if str(categories.dtype).startswith(("interval", "period", "datetime64", "timedelta64")):
+        return [str(category) for category in categories]
+    return [_level(category, name) for category in categories.tolist()]
+
+
+def _level(value: Any, name: str) -> Level:
+    """A category as a plain text, truth value or number; refused if it is none."""
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    if isinstance(value, (int, np.integer)) and -(2**63) <= value < 2**63:
+        return int(value)
+    if isinstance(value, (float, np.floating)) and math.isfinite(value):
+        return float(value)
+    raise TypeError(
+        f"column {name!r} has the category {value!r}, which is neither text nor a truth value nor a finite number; "
+        f"turn its categories into text (pandas: X[{name!r}].cat.rename_categories(str)), or drop it"
+    )
+
+
+def _dictionary_source(values: Any, name: str, dtype: str) -> Source:
+    """Source of a dictionary array of Arrow; its categories are the ones seen, sorted."""
+    flat = values.unify_dictionaries().combine_chunks()
+    entries = [None if is_missing(entry) else _level(entry, name) for entry in flat.dictionary.to_pylist()]
+    codes = flat.indices.fill_null(len(entries)).to_numpy(zero_copy_only=False)
+    entries.append(None)
+    seen = sorted({entry for k in np.unique(codes).tolist() if (entry := entries[k]) is not None})
+    place = {level: k for k, level in enumerate(seen)}
+    new_code = np.array([-1 if entry is None else place.get(entry, -1) for entry in entries], dtype=np.int32)
+    return CategoryColumn(name, new_code[codes], dtype, seen)
+
+
 def _numeric_values(series: nw.Series[Any]) -> NDArray[Any]:
     """NumPy values of a numeric column; float64 with NaN as soon as one is missing."""
+    if series.dtype.is_integer():
+        return _integer_values(series)
     if series.null_count() == 0:
         values = np.asarray(series.to_numpy())
-        if values.dtype.kind in "iuf":
+        if values.dtype.kind == "f":
             return values
     floats = np.asarray(series.cast(nw.Float64).to_numpy())
     if floats.dtype.kind == "f":
         return floats
     return np.array([np.nan if is_missing(v) else v for v in floats.tolist()], dtype=np.float64)
+
+
+def _integer_values(series: nw.Series[Any]) -> NDArray[Any]:
+    """NumPy values of a column of integers, float64 where one is missing or beyond 64 bits."""
+    has_gaps = series.null_count() > 0
+    filled = series.fill_null(0) if has_gaps else series
+    if series.dtype in (nw.Int128, nw.UInt128):
+        is_short = filled.min() >= -(2**63) and filled.max() < 2**63
+        filled = filled.cast(nw.Int64 if is_short else nw.Float64)
+    values = np.asarray(filled.to_numpy())
+    if has_gaps:
+        values = values.astype(np.float64)
+        values[np.asarray(series.is_null().to_numpy(), dtype=bool)] = np.nan
+    return values
 
 
 def infinite(name: str) -> str:
