@@ -1,6 +1,7 @@
 """Hard input works, bad input is refused with a word of what to do, and then nothing has changed."""
 
 import datetime
+import timeit
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 from fanbayes import FANClassifier, FMClassifier, NBClassifier
+from fanbayes.estimators.validation import read_rows
 
 FEW = {"n_init": 2, "random_state": 0}
 MODELS = {
@@ -125,6 +127,17 @@ def test_two_thousand_features(model):
     assert_finite(clf, X)
     assert clf.score(X, y) == 1
     assert clf.score_samples(X).max() < -2000
+
+
+@pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
+def test_reading_a_frame_takes_time_in_proportion_to_its_columns(frame):
+    """Twelve times the columns may not take a hundred times as long."""
+
+    def seconds(n_columns):
+        X = frame({f"c{j}": [0.5, 1.5] for j in range(n_columns)})
+        return min(timeit.repeat(lambda: list(read_rows(NBClassifier(), X, reset=True).sources()), number=1, repeat=3))
+
+    assert seconds(12_000) < 50 * seconds(1_000)
 
 
 @pytest.mark.filterwarnings("ignore:columns with fewer than two")

@@ -376,6 +376,19 @@ def test_numbers_too_large_for_a_float():
         array_source(objects(1, 10**400), "a")
 
 
+@pytest.mark.parametrize("native", [*NUMERIC_SERIES.values(), *STRING_SERIES.values(), *BOOLEAN_SERIES.values()])
+def test_frames_of_many_columns_are_read_alike(native):
+    """Where columns outnumber rows, they are converted together."""
+    series = nw.from_native(native, series_only=True)
+    [alone] = frame_sources(nw.from_dict({"a": series}))
+    for one in frame_sources(nw.from_dict({name: series.alias(name) for name in "abcdef"})):
+        assert one.dtype == alone.dtype
+        assert (one.symbolic, one.content, one.declared) == (alone.symbolic, alone.content, alone.declared)
+        assert one.distinct() == alone.distinct()
+        np.testing.assert_array_equal(one.missing(), alone.missing())
+        np.testing.assert_array_equal(one.codes(alone.distinct()), alone.codes(alone.distinct()))
+
+
 def test_columns_of_a_frame_keep_their_names():
     frame = nw.from_native(pl.DataFrame({"a": [1.0], "b": ["x"]}))
     assert [(s.name, s.content) for s in frame_sources(frame)] == [("a", "numbers"), ("b", "symbols")]

@@ -107,10 +107,11 @@ def _with_options(error: DatasetError, *, learning: bool) -> DatasetError:
 
 def _require_columns(path: Path, present: list[str], needed: list[str], extra: list[str]) -> None:
     """If columns are missing, name all of them."""
-    unknown = [name for name in extra if name not in present]
+    there = {*present}
+    unknown = [name for name in extra if name not in there]
     if unknown:
         raise WrongUse(f"{path} has no column {unknown[0]!r} to keep.")
-    absent = [repr(name) for name in needed if name not in present]
+    absent = [repr(name) for name in needed if name not in there]
     if absent:
         one = len(absent) == 1
         raise DatasetError(

@@ -148,12 +148,19 @@ class Schema:
     frame: str | None
 
     def __getitem__(self, name: str | int) -> Column:
+        return self.columns[name if isinstance(name, int) else self.position(name)]
+
+    def position(self, name: str | int) -> int:
+        """Position of a column that is given by its name or its position."""
         if isinstance(name, int):
-            return self.columns[name]
-        for column in self.columns:
-            if column.name == name:
-                return column
-        raise KeyError(f"no column {name!r}; the columns are {', '.join(repr(c.name) for c in self.columns)}")
+            return range(len(self.columns))[name]
+        if name not in self._positions:
+            raise KeyError(f"no column {name!r}; the columns are {', '.join(repr(c.name) for c in self.columns)}")
+        return self._positions[name]
+
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        return {column.name: j for j, column in enumerate(self.columns)}
 
     @cached_property
     def discrete(self) -> list[int]:
@@ -165,6 +172,11 @@ class Schema:
     def continuous(self) -> list[int]:
         """Positions of the informative continuous columns."""
         return [j for j, c in enumerate(self.columns) if c.kind == "continuous" and c.is_informative]
+
+    @cached_property
+    def place(self) -> dict[int, int]:
+        """Place of each informative column among those of `discrete`, or of `continuous`."""
+        return {j: k for some in (self.discrete, self.continuous) for k, j in enumerate(some)}
 
     @property
     def constant(self) -> list[str]:
@@ -253,13 +265,14 @@ def category_mask(
             )
         return [bool(c) for c in chosen]
     mask = [False] * n
+    place = {name: j for j, name in enumerate(names)}
     for entry in chosen.tolist():
         if isinstance(entry, str):
-            if entry not in names:
+            if entry not in place:
                 raise ValueError(
                     f"categorical_features names {entry!r}, which is not a column; the columns are {list(names)}"
                 )
-            mask[list(names).index(entry)] = True
+            mask[place[entry]] = True
         elif isinstance(entry, int) and -n <= entry < n:
             mask[entry] = True
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -123,7 +124,7 @@ def as_frame(X: Any) -> nw.DataFrame[Any] | None:
     columns = None if hasattr(X, "collect") else getattr(X, "columns", None)  # a lazy frame has to look for them
     if columns is not None and not callable(columns):
         names = [str(c) for c in (X.column_names if hasattr(X, "column_names") else columns)]
-        twice = sorted({c for c in names if names.count(c) > 1})
+        twice = sorted(name for name, uses in Counter(names).items() if uses > 1)
         if twice:
             raise ValueError(f"column names occur more than once: {', '.join(map(repr, twice))}; rename or drop them")
     frame = nw.from_native(X, pass_through=True, eager_only=False)

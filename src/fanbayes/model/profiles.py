@@ -62,14 +62,14 @@ def component_profiles(network: Network, schema: Schema) -> Profiles:
         if not column.is_informative:
             continue
         if column.kind == "continuous":
-            k = schema.continuous.index(j)
+            k = schema.place[j]
             traits.append((column.name, None))
             mean.append(network.mean[0, [k]])
             variance.append(network.sigma2[0, [k]])
         else:
             names = level_names(column)
             skip = int(len(names) == 2)
-            first = int(network.layout.first_level[schema.discrete.index(j)])
+            first = int(network.layout.first_level[schema.place[j]])
             p = np.exp(network.log_table[0, first + skip : first + len(names)])
             traits += [(column.name, name) for name in names[skip:]]
             mean.append(p)

@@ -40,12 +40,12 @@ def draw(
     columns = []
     for j, column in enumerate(schema.columns):
         if column.kind == "continuous":
-            z = numbers[schema.continuous.index(j)] if column.is_informative else np.zeros(n)
+            z = numbers[schema.place[j]] if column.is_informative else np.zeros(n)
             columns.append(column.restore(z))
         else:
             codes = np.zeros(n, dtype=np.intp)
             if column.is_informative:
-                first = int(network.layout.first_level[schema.discrete.index(j)])
+                first = int(network.layout.first_level[schema.place[j]])
                 p = np.exp(network.log_table[0, first : first + column.n_levels])  # (levels, cells)
                 steps = np.cumsum(p, axis=0)[:-1, cells]
                 codes = (rng.random(n) > steps).sum(axis=0)

@@ -23,14 +23,14 @@ def feature_parameters(
         "class" and "component" as far as the feature depends on them, then "level" and "probability", or
         "mean" and "variance".
     """
-    column = schema[feature]
-    j = schema.columns.index(column)
+    j = schema.position(feature)
+    column = schema[j]
     cells = _cells(network, classes)
     n = network.structure.n_cells
     if column.kind == "continuous":
         mean, variance = np.full(n, column.centre), np.zeros(n)
         if column.is_informative:
-            k = schema.continuous.index(j)
+            k = schema.place[j]
             with np.errstate(over="ignore"):  # the variance of values near 1e308 is infinite
                 mean = column.restore(network.mean[0, k])
                 variance = network.sigma2[0, k] * np.exp(2 * column.log_scale)
@@ -38,7 +38,7 @@ def feature_parameters(
     levels = level_names(column)
     probability = np.ones((len(levels), n))
     if column.is_informative:
-        first = int(network.layout.first_level[schema.discrete.index(j)])
+        first = int(network.layout.first_level[schema.place[j]])
         probability = np.exp(network.log_table[0, first : first + len(levels)])  # (levels, cells)
     table = {name: [v for v in values for _ in levels] for name, values in cells.items()}
     return {**table, "level": levels * n, "probability": probability.T.ravel().tolist()}

@@ -242,11 +242,13 @@ class _Roles:
 
     def __post_init__(self) -> None:
         for option in ("discrete", "continuous", "ignore"):
-            if isinstance(getattr(self, option), str):
+            named = getattr(self, option)
+            if isinstance(named, str):
                 raise DatasetError(f"{option} is a list of column names, not one text.")
-        named = Counter([*{*self.continuous}, *{*self.ignore}, *{self.target, self.split} - {None}])
-        named.update({*self.discrete} - {self.target})
-        for column, uses in named.items():
+            object.__setattr__(self, option, dict.fromkeys(named))  # in their order, and quick to find
+        roles = Counter([*self.continuous, *self.ignore, *{self.target, self.split} - {None}])
+        roles.update({*self.discrete} - {self.target})
+        for column, uses in roles.items():
             if uses > 1:
                 raise DatasetError(f"column {column!r} of {self.table} is given two roles: name it once.")
 
@@ -258,9 +260,9 @@ class _Roles:
 
     def check(self, names: Sequence[str]) -> None:
         """Refuse column names that are missing or ambiguous."""
-        wanted = [self.target, self.split, *self.discrete, *self.continuous, *self.ignore]
+        wanted, present = [self.target, self.split, *self.discrete, *self.continuous, *self.ignore], {*names}
         for name in wanted:
-            if name is not None and name not in names:
+            if name is not None and name not in present:
                 raise DatasetError(f"{self.table} has no column {name!r}; {near(name, names)}")
         hint = "(does the first line hold the names?)"
         for name, uses in Counter(name for name in names if name not in self.ignore).items():
