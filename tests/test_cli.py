@@ -5,6 +5,7 @@ import gzip
 import json
 import lzma
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -16,9 +17,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import fanbayes
 from fanbayes import _native
+from fanbayes.commands.options import names, pasted
 
 PROGRAM = shutil.which("fanbayes", path=sysconfig.get_path("scripts")) or "fanbayes"
 
@@ -242,6 +246,31 @@ def test_fit_and_evaluate_note_what_columns_may_be(tmp_path):
     assert "column 'x' holds" in run("evaluate", *fit, "--folds", "2", "--ignore", "name", cwd=tmp_path)[1]
     _, err = run("fit", *fit, "--model", "nb", "--missing", "NA", "-o", "m.fan", cwd=tmp_path)
     assert "column 'x'" not in err
+
+
+@given(st.lists(st.text(), min_size=1, unique=True))
+def test_names_that_are_pasted_are_read_as_they_were(columns):
+    assert names(shlex.split(pasted(columns))) == columns
+
+
+def test_fit_refuses_the_target_of_a_regression(tmp_path):
+    numbers = "".join(f"{k},{36 + k // 2 / 10}{'0' * (k % 2)}\n" for k in range(68))
+    (tmp_path / "d.csv").write_text(f"a,body temp\n{numbers}")
+    fit = ("fit", "d.csv", "-t", "body temp", "--model", "nb", "-o", "m.fan")
+    refuse(*fit, cwd=tmp_path, code=2, says="column 'body temp' of d.csv holds 34 different numbers, not all whole")
+    refuse(*fit, cwd=tmp_path, code=2, says="if they are codes, use --discrete 'body temp'.")
+    out, _ = run(*fit, "--discrete", "body temp", cwd=tmp_path)
+    assert "Classes in 'body temp': 36.0 1, 36.00 1," in out
+    with pytest.raises(ValueError, match="Unknown label type: continuous"):
+        fanbayes.NBClassifier().fit(np.arange(68)[:, None], pd.read_csv(tmp_path / "d.csv")["body temp"])
+
+
+def test_fit_takes_numbers_of_the_same_value_for_one_class(tmp_path):
+    (tmp_path / "d.csv").write_text("a,c\n" + "1,1\n2,1.0\n3,2\n4,2\n5,01\n" * 4)
+    out, _ = run("fit", "d.csv", "-t", "c", "--model", "nb", "-o", "m.fan", cwd=tmp_path)
+    assert "Classes in 'c': 1 12, 2 8." in out
+    out, _ = run("fit", "d.csv", "-t", "c", "--discrete", "c", "--model", "nb", "-o", "m.fan", cwd=tmp_path)
+    assert "Classes in 'c': 01 4, 1 4, 1.0 4, 2 8." in out
 
 
 def test_fit_names_the_options_that_help(tmp_path):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import narwhals as nw
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -447,3 +448,17 @@ def test_from_frame_keeps_the_library():
 def test_an_encoding_with_a_null_character_is_refused(write):
     with pytest.raises(DatasetError, match="there is no encoding"):
         read_table(write("a,b\n1,2\n"), encoding="a\0b")
+
+
+def test_numbers_of_a_target_that_the_file_calls_text_are_classes(tmp_path):
+    labels = ["1.5", "1.50", "2"]
+    pl.DataFrame({"a": [1, 2, 3], "y": labels}).write_parquet(tmp_path / "text.parquet")
+    assert read_table(tmp_path / "text.parquet", target="y").classes == labels
+    (tmp_path / "nominal.arff").write_text("@attribute a numeric\n@attribute y {1.5,2}\n@data\n1,1.5\n2,2\n")
+    assert read_table(tmp_path / "nominal.arff", target="y").classes == ["1.5", "2"]
+    (tmp_path / "numbers.arff").write_text("@attribute a numeric\n@attribute y numeric\n@data\n1,1.5\n2,2\n")
+    pl.DataFrame({"a": [1, 2, 3], "y": [1.5, 2, None]}).write_parquet(tmp_path / "numbers.parquet")
+    for name in ("numbers.arff", "numbers.parquet"):
+        with pytest.raises(DatasetError, match=r"column .y. of .* holds 2 different numbers, not all whole"):
+            read_table(tmp_path / name, target="y")
+        assert read_table(tmp_path / name, target="y", discrete=["y"]).classes == ["1.5", "2"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import shlex
 from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
@@ -86,6 +87,16 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
 def names(values: Iterable[str] | None) -> list[str]:
     """Names separated by commas; one that has a comma itself stands in double quotes."""
     return list(dict.fromkeys(fields(values)))
+
+
+def pasted(values: Iterable[str]) -> str:
+    """The argument that `names` reads these names from, quoted for a shell."""
+    return shlex.quote(",".join(_quoted(value) for value in values))
+
+
+def _quoted(value: str) -> str:
+    is_plain = value and value == value.lstrip() and not {*value} & {*',"\r\n'}
+    return value if is_plain else '"' + value.replace('"', '""') + '"'
 
 
 def fields(values: Iterable[str] | None) -> list[str]:

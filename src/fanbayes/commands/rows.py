@@ -9,7 +9,8 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from fanbayes.commands.output import WrongUse, note, shortened
+from fanbayes.commands.options import pasted
+from fanbayes.commands.output import WrongUse, note, shortened, warnings_as_notes
 from fanbayes.data.schema import Column
 from fanbayes.data.sources import Level
 from fanbayes.study.tables import MISSING, Dataset, DatasetError, column_names, read_table
@@ -26,6 +27,7 @@ _REMEDIES = {
         "store it as numbers, or leave it out of --continuous",
         "store it as numbers",
     ),
+    "if they are codes, declare it discrete": ("if they are codes, use --discrete TARGET",),
     "ignore it, or convert it": ("use --ignore, or convert it", "convert it"),
     "name it or ignore ''": ("name it or use --ignore ''", "name it"),
     "rename or ignore them": ("rename them or use --ignore", "rename them"),
@@ -46,13 +48,14 @@ def read_labelled(path: Path, target: str, *, missing: Collection[str], **option
     """
     reading = {name: options.pop(name) for name in ("separator", "encoding")} | {"missing": [*MISSING, *missing]}
     try:
-        return read_table(path, target=target, **options, **reading)
+        with warnings_as_notes():
+            return read_table(path, target=target, **options, **reading)
     except DatasetError as error:
         try:
             read_table(path, **reading)
         except DatasetError:
-            raise _with_options(error, learning=True) from None
-        raise WrongUse(str(_with_options(error, learning=True))) from None
+            raise _with_options(error, target) from None
+        raise WrongUse(str(_with_options(error, target))) from None
 
 
 def read_for(
@@ -85,7 +88,7 @@ def read_for(
         ignored = [name for name in dict.fromkeys(present) if name not in needed and name not in keep]
         table = read_table(path, discrete=[*discrete, *extra], continuous=continuous, ignore={*ignored}, **options)
     except DatasetError as error:
-        raise _with_options(error, learning=False) from None
+        raise _with_options(error) from None
     frame = nw.from_native(table.X, eager_only=True)
     if ignored:
         names = shortened([name or repr(name) for name in ignored], 10)
@@ -97,11 +100,11 @@ def read_for(
     return nw.from_dict(series).to_native(), kept
 
 
-def _with_options(error: DatasetError, *, learning: bool) -> DatasetError:
-    """The same error, its remedies said as options of the commands that learn or of those that use a model."""
+def _with_options(error: DatasetError, target: str | None = None) -> DatasetError:
+    """The same error, its remedies said as options of commands that learn a target, or of those that use a model."""
     text = str(error)
     for remedy, options in _REMEDIES.items():
-        text = text.replace(remedy, options[0 if learning else -1])
+        text = text.replace(remedy, options[-1] if target is None else options[0].replace("TARGET", pasted([target])))
     return DatasetError(text)
 
 

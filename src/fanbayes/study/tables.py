@@ -73,7 +73,8 @@ class Dataset:
         Of pandas, or of polars where pandas is not installed. Discrete columns hold text (categoricals
         where the file declares the levels), continuous ones float64; missing values are null or NaN.
     y : ndarray of shape (n_rows,), dtype object
-        Labels as text; None where the label is missing, and everywhere if no target was named.
+        Labels as text; None where the label is missing, and everywhere if no target was named. Numbers of the same
+        value are one label.
     kinds : mapping of str to {"discrete", "continuous"}
         What each column of `X` is, in column order.
     reasons : mapping of str to str
@@ -102,12 +103,16 @@ class Dataset:
 
 
 class _Column(NamedTuple):
-    """A column as read: float64 with NaN, text with None, or a series that is fit as it is."""
+    """A column as read: float64 with NaN, text with None, or a series that is fit as it is.
+
+    `is_text`: the file itself says that its values are no numbers.
+    """
 
     kind: Kind
     reason: str
     values: NDArray[Any] | nw.Series[Any]
     levels: tuple[str, ...] = ()
+    is_text: bool = False
 
 
 def read_table(
@@ -135,7 +140,8 @@ def read_table(
         gzip, xz or bzip2, or ``.parquet``. The first line of a CSV file names the columns. Spaces after a
         separator do not count, any other text is kept as it is.
     target : str, optional
-        The column of the labels. Without it the dataset has none (all of `y` is None).
+        The column of the labels. Without it the dataset has none (all of `y` is None). Numbers that are not whole are
+        refused, as the classifiers do, unless `discrete` names it as well.
     discrete, continuous : collection of str
         Columns whose kind the file cannot tell, such as numbers that are codes.
     ignore : collection of str
@@ -216,7 +222,7 @@ def from_columns(name: str, features: Mapping[str, NDArray[Any]], y: NDArray[Any
         else _Column("discrete", reason, values.astype(object))
         for key, values in features.items()
     }
-    columns["class"] = _Column("discrete", reason, y.astype(object))
+    columns["class"] = _Column("discrete", reason, y.astype(object), is_text=True)
     return _dataset(name, columns, _Roles(name, target="class"))
 
 
@@ -283,11 +289,13 @@ def _dataset(name: str, columns: dict[str, _Column], roles: _Roles) -> Dataset:
         raise DatasetError(f"{roles.table} has column names but no rows.")
     y, split = np.full(n_rows, None, object), None
     if roles.target is not None:
+        where = f"column {roles.target!r} of {roles.table}"
         y = cast("NDArray[np.object_]", columns[roles.target].values)
+        if not columns[roles.target].is_text and roles.target not in roles.discrete:
+            y = _classes_of_numbers(y, where)
         classes = {label for label in y if label is not None}
         if len(classes) < 2:
             found = f"only the class {classes.pop()!r}" if classes else "no label"
-            where = f"column {roles.target!r} of {roles.table}"
             raise DatasetError(f"{where} holds {found}: a classifier needs two classes or more.")
     if roles.split is not None:
         split = np.asarray(columns[roles.split].values, np.str_)
@@ -303,6 +311,31 @@ def _dataset(name: str, columns: dict[str, _Column], roles: _Roles) -> Dataset:
         target=roles.target,
         split=split,
     )
+
+
+def _classes_of_numbers(y: NDArray[np.object_], where: str) -> NDArray[np.object_]:
+    """Labels of which those that are the same number are one class; all as they are unless each is a number.
+
+    What the classifiers refuse as the target of a regression is refused here as well.
+    """
+    texts = sorted({label for label in y if label is not None}, key=lambda text: (len(text), text))
+    values = _numbers(texts, frozenset())
+    if values is None or not texts:
+        return y
+    from sklearn.utils.multiclass import check_classification_targets
+
+    value_of = dict(zip(texts, values.tolist()))
+    try:
+        check_classification_targets(np.array([value_of[label] for label in y if label is not None]))
+    except ValueError:
+        raise DatasetError(
+            f"{where} holds {len({*value_of.values()})} different numbers, not all whole, like the target of a "
+            "regression: a classifier needs classes; if they are codes, declare it discrete."
+        ) from None
+    name_of: dict[float, str] = {}
+    for text, value in value_of.items():
+        name_of.setdefault(value, text)
+    return np.array([None if label is None else name_of[value_of[label]] for label in y], object)
 
 
 def _frame(columns: Mapping[str, _Column]) -> Any:
@@ -337,6 +370,7 @@ class _Growing:
     def __init__(self, header: Header, declared: Kind | None, missing: frozenset[str], table: str) -> None:
         self.name, self.levels = header.name, header.levels
         self.kind = declared or header.kind
+        self.is_text = header.kind == "discrete"
         self.reason = "declared" if declared else "declared in the file"
         self.missing, self.table = missing, table
         self.late = False
@@ -380,7 +414,8 @@ class _Growing:
         if self.kind == "discrete":
             # Codes were given in the order of the dictionary; -1, a missing value, picks the last entry.
             texts = [text for text, code in sorted(self.codes.items(), key=itemgetter(1)) if code >= 0]
-            return _Column("discrete", self.reason, np.array([*texts, None], object)[values], self.levels)
+            labels = np.array([*texts, None], object)[values]
+            return _Column("discrete", self.reason, labels, self.levels, self.is_text)
         if self.kind is None:
             self.reason = "no value at all" if np.isnan(values).all() else "every value is a number"
         return _Column("continuous", self.reason, values)
@@ -476,7 +511,8 @@ def _frame_column(series: nw.Series[Any], name: str, roles: _Roles) -> _Column:
     where = f"column {name!r} of {roles.table}"
     if declared == "discrete" or not (declared or dtype.is_numeric()):
         stays = dtype in (nw.String, nw.Categorical, nw.Enum) and name not in (roles.target, roles.split)
-        return _Column("discrete", reason, series if stays else _labels(series, where, dates=declared is not None))
+        labels = series if stays else _labels(series, where, dates=declared is not None)
+        return _Column("discrete", reason, labels, is_text=not dtype.is_numeric())
     if not dtype.is_numeric():
         raise DatasetError(f"{where} is stored as {dtype}: store it as numbers, or do not call it continuous.")
     values = series.cast(nw.Float64).to_numpy().astype(np.float64)
