@@ -236,7 +236,14 @@ def test_stray_quotes(write):
     assert "line 4" in refusal(write('a,class\n"1,u\n2,v\n3,u\n'))
     assert "line 3" in refusal(write('a,class\n1,u\n2,"v\n'))
     assert "line 2" in refusal(write('a,class\n"x"y,u\n2,v\n'))
-    assert "quote" in refusal(write('a,class\n"' + "x" * 200_000))
+    assert "quote" in refusal(write('a,class\n"1,x\n2,y\n'))
+
+
+@pytest.mark.parametrize("field", ['"' + "2,y\n" * 40_000, "x" * 140_000 + ",y\n"], ids=["not closed", "long"])
+def test_a_field_beyond_the_limit_is_called_that(write, field):
+    says = refusal(write(f"a,class\n1,x\n{field}"))
+    assert "line 3: a field that begins here has more than 131072 characters: shorten it, or look" in says
+    assert "quote too many" not in says
 
 
 def test_column_names(write):

@@ -113,15 +113,21 @@ def _fit(sample: str, separator: str) -> tuple[bool, int]:
 
 def _csv_records(path: Path, encoding: str | None, separator: str) -> Records:
     """Yield the number of each line that is not blank and its fields; the first has the names."""
-    width = 0
+    width, began = 0, 1  # line at which the record begins
     with _open_text(path, encoding) as file:
         reader = csv.reader(file, delimiter=separator, skipinitialspace=True, strict=True)
         try:
             for row in reader:
+                began = reader.line_num + 1
                 if row and (row != [""] or width == 1):
                     width = width or len(row)
                     yield reader.line_num, row
         except csv.Error as error:
+            if "field limit" in str(error):
+                raise DatasetError(
+                    f"{path}, line {began}: a field that begins here has more than {csv.field_size_limit()} "
+                    "characters: shorten it, or look for a quote that is not closed."
+                ) from None
             where = f"{path}, line {reader.line_num}"
             raise DatasetError(f"{where}: {error}; look for a quote too many or too few above.") from None
 
