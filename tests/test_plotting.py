@@ -112,6 +112,15 @@ def test_components(fan, data):
     assert ComponentDisplay.from_estimator(NBClassifier().fit(*data)).image_.get_array().shape == (5, 2)
 
 
+def test_names_are_no_formulas(data):
+    X, y = data
+    names = dict(zip(X.columns, [r"$\nope$", r"$\frac$", "[c]"]))
+    clf = NBClassifier().fit(X.rename(columns=names), [rf"$\{label}$" for label in y])
+    display = ComponentDisplay.from_estimator(clf)
+    display.figure_.canvas.draw()
+    assert r"$\frac$" in [text.get_text() for text in display.ax_.get_yticklabels()]
+
+
 def test_without_matplotlib():
     program = (
         "import sys; sys.modules['matplotlib'] = None\n"

@@ -31,6 +31,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from scores import scores
 
+from fanbayes.commands.output import printable
 from fanbayes.study.datasets import Dataset, load_suite
 
 
@@ -90,7 +91,7 @@ def plan(options: argparse.Namespace) -> list[Task]:
 def run(tasks: list[Task], records: Records, jobs: int) -> list[str]:
     """Do the tasks in processes of their own, write what comes back, and return what failed."""
     failures = []
-    columns = TextColumn("{task.description:32}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    columns = TextColumn("{task.description:32}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     with (
         Progress(*columns, console=Console(stderr=True)) as progress,
         # Fresh interpreters: forked ones would inherit locks of threads that they do not have.
@@ -105,8 +106,8 @@ def run(tasks: list[Task], records: Records, jobs: int) -> list[str]:
                 records.add(record)
                 if "error" in record:
                     failures.append(f"{task.method} on {task.dataset}, fold {task.fold}: {record['error']}")
-                    progress.console.print(failures[-1], markup=False)
-                progress.update(bar, advance=1, description=f"{task.dataset} {task.method}")
+                    progress.console.print(printable(failures[-1]), markup=False)
+                progress.update(bar, advance=1, description=printable(f"{task.dataset} {task.method}"))
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise

@@ -14,9 +14,10 @@ import typer
 from fanbayes.commands.evaluate import evaluate
 from fanbayes.commands.explain import explain
 from fanbayes.commands.fit import fit
+from fanbayes.commands.output import printable
 from fanbayes.commands.predict import predict
 from fanbayes.commands.show import show
-from fanbayes.study.commands import study
+from fanbayes.commands.study import study
 
 app = typer.Typer(
     name="fanbayes",
@@ -74,7 +75,7 @@ def _print_error(error: Exception) -> None:
     if message.startswith("Usage:"):  # the help, for want of arguments
         print(message, file=sys.stderr)
     else:
-        sentence = " ".join(message.split())
+        sentence = printable(" ".join(message.split()))
         print(f"fanbayes: {sentence}{'' if sentence[-1:] in '.?!' else '.'}", file=sys.stderr)
 
 

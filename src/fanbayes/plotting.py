@@ -278,7 +278,8 @@ class ReliabilityDisplay(_Display):
         area = 4 + 400 * curve.count / curve.count.sum()
         ax.scatter(curve.predicted, curve.observed, s=area, color=colour, alpha=0.6, linewidths=0)
         judged = "the predicted class" if self.positive is None else self.positive
-        ax.set(xlabel=f"predicted probability of {judged}", ylabel="observed frequency", aspect="equal")
+        ax.set(ylabel="observed frequency", aspect="equal")
+        ax.set_xlabel(f"predicted probability of {judged}", parse_math=False)
         ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
         ax.legend(frameon=False, loc="upper left")
         return self
@@ -334,7 +335,8 @@ class ComponentDisplay(_Display):
             profiles.difference[shown], cmap="RdBu_r", vmin=-limit, vmax=limit, aspect="auto", interpolation="nearest"
         )
         names = [profiles.traits[k] for k in shown]
-        ax.set_yticks(range(len(names)), [f if level is None else f"{f} = {level}" for f, level in names])
+        traits = [f if level is None else f"{f} = {level}" for f, level in names]
+        ax.set_yticks(range(len(names)), traits, parse_math=False)  # a name with two $ is no formula
         shares = [f"h{h}\n{100 * p:.0f}%" for h, p in zip(profiles.component_of, profiles.share)]
         ax.set_xticks(range(n_cells), shares)
         if profiles.class_of is not None:
@@ -343,7 +345,7 @@ class ComponentDisplay(_Display):
                 ax.axvline(edge - 0.5, color="black", linewidth=1)
             middle = (first + np.append(first[1:], n_cells) - 1) / 2
             top = ax.secondary_xaxis("top")
-            top.set_xticks(middle, [str(c) for c in self.classes])
+            top.set_xticks(middle, [str(c) for c in self.classes], parse_math=False)
             top.tick_params(length=0)
         self.figure_.colorbar(self.image_, ax=ax, label="difference (standard deviations)")
         return self

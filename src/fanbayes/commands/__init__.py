@@ -1,1 +1,1 @@
-"""The commands `fit`, `predict`, `evaluate`, `explain` and `show`: thin callers, one file each."""
+"""The commands of the program: thin callers, one file each."""

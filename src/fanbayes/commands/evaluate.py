@@ -137,10 +137,13 @@ def evaluate(
     for line in about:
         console.print(line)
     for heading, (headers, rows, remark) in tables.items():
-        console.print(f"\n{heading}", style="bold")
+        console.print()
+        console.print(heading, style="bold")
         print_table(console, headers, rows, left=(0, 1) if heading == "Differences" else (0,))
         console.print(remark)
-    console.print(f"\nFiles: {', '.join(files)}" if files else "")
+    console.print()
+    if files:
+        console.print(f"Files: {', '.join(files)}")
 
 
 # ---------------------------------------------------------------- tables

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fanbayes.commands import options
-from fanbayes.commands.output import WrongUse, block, note, print_json, screen, warnings_as_notes
+from fanbayes.commands.output import WrongUse, block, note, print_json, printable, screen, warnings_as_notes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -149,7 +149,8 @@ def _print_row(
     one, other = found.classes[k]
     ranked = sorted(zip(classes.tolist(), proba.tolist()), key=lambda pair: -pair[1])
     console.print(f"Row {k + 1}: " + ", ".join(f"{name} {_percent(p)}" for name, p in ranked[:4]), style="bold")
-    console.print(f"What speaks for {one} (right) and for {other} (left), in log-odds:\n")
+    console.print(f"What speaks for {one} (right) and for {other} (left), in log-odds:")
+    console.print()
     for line in chart(found, k, top, block(console)):
         console.print(line)
     console.print()
@@ -159,8 +160,9 @@ def _print_row(
     gains = _worth_observing(found, k)
     if gains:
         console.print("Not observed; the doubt about the class that each would be expected to remove:")
-        width = max(len(name) for name, _ in gains[:MOST_MISSING])
-        for name, gain in gains[:MOST_MISSING]:
+        names = [printable(name) for name, _ in gains[:MOST_MISSING]]
+        width = max(map(len, names))
+        for name, (_, gain) in zip(names, gains):
             console.print(f"  {name:<{width}}  {_percent(gain / doubt if doubt > 0 else 0.0)}")
         if len(gains) > MOST_MISSING:
             console.print(f"  and {len(gains) - MOST_MISSING} more")
@@ -170,7 +172,7 @@ def _print_row(
 def chart(found: Explanation, k: int, top: int, mark: str) -> list[str]:
     """Bars of one row, the longest first, between the prior and the sum."""
     terms = [
-        (f"{name} = {_short(values[k])}", contribution)
+        (printable(f"{name} = {_short(values[k])}"), contribution)
         for name, values, contribution in zip(found.features, found.values, found.contributions[k].tolist())
         if values[k] is not None
     ]

@@ -13,6 +13,7 @@ from scipy.special import logsumexp
 from sklearn.metrics import auc, roc_curve
 
 from fanbayes.commands.comparison import Predictions
+from fanbayes.commands.output import printable
 from fanbayes.plotting import ReliabilityDisplay
 
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ def roc_figure(found: Mapping[str, Predictions]) -> bytes:
         for name, predictions in found.items():
             wrong, right = _roc(predictions, k)
             ax.plot(wrong, right, linewidth=1.2, label=f"{name} ({auc(wrong, right):.3f})")
-        ax.set(xlabel="false positives", ylabel="true positives", title=str(classes[k]), aspect="equal")
+        ax.set(xlabel="false positives", ylabel="true positives", aspect="equal")
+        ax.set_title(printable(str(classes[k])), parse_math=False)
         ax.legend(frameon=False, loc="lower right")
     return _svg(figure)
 

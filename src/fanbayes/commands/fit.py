@@ -190,7 +190,8 @@ def _print_columns(console: Console, dataset: Dataset, columns: list[dict[str, A
     ]
     print_table(console, ["column", "taken for", "because", "holds", "missing"], rows, left=(0, 1, 2, 3))
     if len(columns) > MOST_COLUMNS:
-        console.print(f"and {len(columns) - MOST_COLUMNS} more columns (--json lists all).\n")
+        console.print(f"and {len(columns) - MOST_COLUMNS} more columns (--json lists all).")
+        console.print()
     print_hints(columns)
 
 

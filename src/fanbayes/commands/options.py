@@ -11,6 +11,8 @@ from typing import Annotated
 
 import typer
 
+from fanbayes.commands.output import WrongUse
+
 
 class Model(StrEnum):
     """Models by name."""
@@ -101,4 +103,7 @@ def _quoted(value: str) -> str:
 
 def fields(values: Iterable[str] | None) -> list[str]:
     """Like `names`, each as often as it is given."""
-    return [name for row in csv.reader(values or (), skipinitialspace=True) for name in row or [""]]
+    try:
+        return [name for row in csv.reader(values or (), skipinitialspace=True) for name in row or [""]]
+    except csv.Error:
+        raise WrongUse("a name that has a line end in it must stand in double quotes.") from None

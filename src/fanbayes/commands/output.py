@@ -26,16 +26,31 @@ class WrongUse(Exception):
 # ---------------------------------------------------------------- on the screen
 
 
-def screen() -> Console:
-    """Console for results; texts are printed as they are."""
-    from rich.console import Console
+def printable(text: str) -> str:
+    r"""Text in which nothing steers a terminal: such characters are shown as Python writes them, ``\x1b``.
 
-    return Console(highlight=False, markup=False, emoji=False, soft_wrap=not sys.stdout.isatty())
+    >>> print(printable("red \x1b[31m and two\nlines"))
+    red \x1b[31m and two\nlines
+    """
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
+
+
+def screen(*, stderr: bool = False) -> Console:
+    """Console for results: a text is one line, and what is in it is shown, not obeyed."""
+    from rich.console import Console
+    from rich.text import Text
+
+    class Screen(Console):
+        def render_str(self, text: str, **options: Any) -> Text:
+            return super().render_str(printable(text), **options)
+
+    stream = sys.stderr if stderr else sys.stdout
+    return Screen(highlight=False, markup=False, emoji=False, soft_wrap=not stream.isatty(), stderr=stderr)
 
 
 def note(text: str) -> None:
     """Say on stderr what a user should know."""
-    print(f"note: {text}", file=sys.stderr)
+    print(f"note: {printable(text)}", file=sys.stderr)
 
 
 @contextmanager
@@ -44,7 +59,7 @@ def warnings_as_notes() -> Iterator[None]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield
-    for text in dict.fromkeys(str(warning.message) for warning in caught):
+    for text in dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught):
         note(text)
 
 
@@ -69,22 +84,21 @@ def _plain(value: Any) -> Any:
 
 
 def rich_table(headers: Sequence[str], rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> Table:
-    """Table for a terminal; columns are flush right but for those named."""
+    """Table for a `screen`; columns are flush right but for those named."""
     from rich import box
     from rich.table import Table
-    from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for place, header in enumerate(headers):
-        table.add_column(Text(header), justify="left" if place in left else "right", overflow="fold")
+        table.add_column(header, justify="left" if place in left else "right", overflow="fold")
     for row in rows:
-        table.add_row(*map(Text, row))
+        table.add_row(*row)
     return table
 
 
 def plain_lines(headers: Sequence[str], rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> list[str]:
     """Table as lines, its columns two spaces apart."""
-    lines = [headers, *rows]
+    lines = [[printable(text) for text in line] for line in (headers, *rows)]
     widths = [max(map(len, column)) for column in zip(*lines)]
     return ["  ".join(_aligned(line, widths, left)).rstrip() for line in lines]
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from html import escape
 
+from fanbayes.commands.output import printable
+
 _STYLE = """
 :root { color-scheme: light; }
 body { font: 16px/1.5 system-ui, sans-serif; color: #1c2330; max-width: 60rem; margin: 0 auto; padding: 1.5rem 1rem; }
@@ -33,25 +35,30 @@ def page(
     tables : headers, rows and a note, by heading
     figures : SVG, by heading
     """
-    parts = [f"<h1>{escape(title)}</h1>", *(f"<p>{escape(text)}</p>" for text in paragraphs)]
+    parts = [f"<h1>{_text(title)}</h1>", *(f"<p>{_text(text)}</p>" for text in paragraphs)]
     for heading, (headers, rows, remark) in tables.items():
-        parts += [f"<h2>{escape(heading)}</h2>", _table(headers, rows), f'<p class="note">{escape(remark)}</p>']
+        parts += [f"<h2>{_text(heading)}</h2>", _table(headers, rows), f'<p class="note">{_text(remark)}</p>']
     for heading, svg in figures.items():
-        parts += [f"<h2>{escape(heading)}</h2>", f"<figure>{svg[svg.index('<svg') :]}</figure>"]
+        parts += [f"<h2>{_text(heading)}</h2>", f"<figure>{svg[svg.index('<svg') :]}</figure>"]
     head = (
         '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{_STYLE}</style>"
+        f"<title>{_text(title)}</title><style>{_STYLE}</style>"
     )
     body = "\n".join(parts)
     return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n{body}\n</body></html>\n'
 
 
 def _table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    head = "".join(f'<th scope="col">{escape(text)}</th>' for text in headers)
+    head = "".join(f'<th scope="col">{_text(text)}</th>' for text in headers)
     body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
     return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
 def _cell(text: str) -> str:
     words = any(letter.isalpha() for letter in text)
-    return f'<td class="words">{escape(text)}</td>' if words else f"<td>{escape(text)}</td>"
+    return f'<td class="words">{_text(text)}</td>' if words else f"<td>{_text(text)}</td>"
+
+
+def _text(text: str) -> str:
+    """Text as HTML shows it, and as a file in UTF-8 can hold it."""
+    return escape(printable(text))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json as json_text
+import sys
 from collections import Counter
 from collections.abc import Mapping
 from functools import partial
@@ -18,6 +19,7 @@ from fanbayes.commands.output import (
     WrongUse,
     note,
     print_json,
+    printable,
     require_target,
     to_json,
     warnings_as_notes,
@@ -102,9 +104,14 @@ def predict(
     writer.writerow(columns)
     writer.writerows(zip(*columns.values()))
     if out is None:
-        print(text.getvalue(), end="")
+        print(_for_screen(text.getvalue()) if sys.stdout.isatty() else text.getvalue(), end="")
     else:
         write_file(out, text.getvalue().encode())
+
+
+def _for_screen(text: str) -> str:
+    """Lines in which nothing steers the terminal."""
+    return "\n".join(map(printable, text.split("\n")))
 
 
 def _shifted(log_proba: NDArray[Any], classes: NDArray[Any], old: NDArray[Any], given: Any) -> NDArray[Any]:
@@ -158,7 +165,10 @@ def read_costs_file(path: Path) -> Mapping[str, Mapping[str, float]]:
 
 def _csv_costs(text: str, path: Path) -> dict[str, dict[str, str]]:
     separator = max(_SEPARATORS, key=text.partition("\n")[0].count)
-    lines = [[field.strip() for field in row] for row in csv.reader(io.StringIO(text), delimiter=separator)]
+    try:
+        lines = [[field.strip() for field in row] for row in csv.reader(io.StringIO(text), delimiter=separator)]
+    except csv.Error as error:
+        raise WrongUse(f"--costs: {path} cannot be read: {error}.") from None
     header, *rows = [row for row in lines if any(row)] or [[]]
     decisions = header[1:]
     if not decisions or len(set(decisions)) < len(decisions):

@@ -95,7 +95,8 @@ def _print_average(console: Console, name: str, about: dict[str, Any], top: int)
     features, members = about["features"], about["members"]
     console.print(f"{name}: {about['classifier']}, {len(members)} members", style="bold")
     console.print(f"Log score of rows held out: {about['log_score']:.4f}.")
-    console.print("\nClasses")
+    console.print()
+    console.print("Classes")
     print_table(console, ["class", "prior"], [[str(c["class"]), f"{c['prior']:.4f}"] for c in about["classes"]])
     console.print("Members")
     print_members(console, members)
@@ -174,7 +175,8 @@ def _print(console: Console, name: str, about: dict[str, Any], top: int) -> None
     console.print(f"Scores (larger is better): {scores}.")
     if not about["converged"]:
         console.print("EM had not converged when it stopped.")
-    console.print("\nClasses")
+    console.print()
+    console.print("Classes")
     print_table(console, ["class", "prior"], [[str(c["class"]), f"{c['prior']:.4f}"] for c in about["classes"]])
     shared = "class" not in components[0]
     console.print("Components: their shares, and where they differ most from " + _others(n, shared))
@@ -186,7 +188,8 @@ def _print(console: Console, name: str, about: dict[str, Any], top: int) -> None
         rows[-1] += [f"{100 * cell['share']:.1f} %", ", ".join(map(_trait, cell["traits"])) or "nothing"]
     print_table(console, headers, rows, left=(*range(len(headers) - 2), len(headers) - 1))
     if len(components) > MOST_COMPONENTS:
-        console.print(f"and {len(components) - MOST_COMPONENTS} more (--json lists all).\n")
+        console.print(f"and {len(components) - MOST_COMPONENTS} more (--json lists all).")
+        console.print()
     console.print("Features by what each alone tells about the class (mutual information, nats)")
     most = max((feature["information"] for feature in features), default=0.0) or 1.0
     rows = [

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fanbayes.commands.output import printable, screen
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
@@ -73,12 +75,10 @@ def report(
     page: Annotated[Path | None, typer.Option("--page", help="File to write; DIR/report.html if not given.")] = None,
 ) -> None:
     """Write one self-contained HTML page of all tables and figures."""
-    from rich.console import Console
-
     from fanbayes.study.records import StudyError
     from fanbayes.study.report import find_studies, write_page
 
-    console = Console()
+    console = screen()
     try:
         studies = find_studies(folder)
     except StudyError as error:
@@ -106,13 +106,11 @@ def _suite(spec: str, only: list[str] | None) -> Suite:
 
 
 def _run(plan: Plan, suite: Suite, out: Path, jobs: int | None) -> None:
-    from rich.console import Console
-
     from fanbayes.study.plan import title
     from fanbayes.study.records import OtherStudy
     from fanbayes.study.run import run_study
 
-    console = Console(stderr=True)
+    console = screen(stderr=True)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     with _bar(console) as advance:
 
@@ -131,14 +129,14 @@ def _run(plan: Plan, suite: Suite, out: Path, jobs: int | None) -> None:
     for sentence in summary.broken.values():
         _say(console, f"Left out: {sentence}")
     for table in _tables(out):
-        Console().print(table)
+        screen().print(table)
     _say(console, f"{summary.n_tasks} tasks, {summary.n_resumed} of them done before, {len(summary.failures)} failed.")
     _say(console, f"Records: {out}. For the page: fanbayes study report {out}")
 
 
 def _say(console: Console, sentence: str) -> None:
-    """Print text as it is, in one line."""
-    console.print(sentence, soft_wrap=True, highlight=False, markup=False)
+    """Print text in one line, however long."""
+    console.print(sentence, soft_wrap=True)
 
 
 @contextmanager
@@ -150,7 +148,7 @@ def _bar(console: Console) -> Iterator[Callable[[Progress], None]]:
     from fanbayes.study.plan import title
 
     columns = (
-        TextColumn("{task.description:<40.40}"),
+        TextColumn("{task.description:<40.40}", markup=False),
         BarColumn(),
         TaskProgressColumn(),
         TimeElapsedColumn(),
@@ -165,7 +163,7 @@ def _bar(console: Console) -> Iterator[Callable[[Progress], None]]:
             done = round(progress.done, 6) if progress.total else 1.0
             bar.update(line, total=round(progress.total, 6) or 1.0, completed=done)
             if progress.task is not None:
-                bar.update(line, description=title(progress.task))
+                bar.update(line, description=printable(title(progress.task)))
 
         yield advance
 
