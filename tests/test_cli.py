@@ -625,18 +625,19 @@ def test_evaluate_refuses(folder, tmp_path):
         refuse("evaluate", *arguments, cwd=tmp_path, code=2, says=says)
 
 
-# ---------------------------------------------------------------- stopped from the keyboard
+# ---------------------------------------------------------------- stopped by a signal
 
 
-# Runs the program, and sends the interrupt from inside it when a function is called.
+# Runs the program, and sends a signal from inside it when a function is called.
 INTERRUPTED = """
 import importlib, signal, sys
 from fanbayes.cli import main
-module, name = sys.argv.pop(1).split(":")
+module, name, number = sys.argv.pop(1).split(":")
+number = signal.Signals[number]
 module = importlib.import_module(module)
 real = getattr(module, name)
 def interrupted(*arguments, **options):
-    signal.raise_signal(signal.SIGINT)
+    signal.raise_signal(number)
     return real(*arguments, **options)
 setattr(module, name, interrupted)
 main()
@@ -653,21 +654,23 @@ def whole_or_old(path):
 @pytest.mark.parametrize(
     "moment",
     [
-        "fanbayes.commands.rows:read_labelled",
-        "fanbayes.commands.fit:learn",
-        "fanbayes.learning.selection:begin",
-        "fanbayes.learning.selection:score",
-        "os:replace",
+        "fanbayes.commands.rows:read_labelled:SIGINT",
+        "fanbayes.commands.fit:learn:SIGTERM",
+        "fanbayes.learning.selection:begin:SIGHUP",
+        "fanbayes.learning.selection:score:SIGINT",
+        "os:replace:SIGINT",
+        "os:replace:SIGTERM",
     ],
 )
-def test_an_interrupt_leaves_the_old_file(folder, tmp_path, moment):
+def test_a_signal_leaves_the_old_file(folder, tmp_path, moment):
     out = tmp_path / "m.fan"
     out.write_bytes(b"what was there before")
     arguments = ["fit", str(folder / "patients.csv"), "-t", "outcome", "-o", str(out), "--jobs", "1"]
     done = subprocess.run(
         [sys.executable, "-c", INTERRUPTED, moment, *arguments], capture_output=True, text=True, timeout=120
     )
-    assert (done.returncode, done.stderr.splitlines()[-1]) == (130, "fanbayes: stopped.")
+    number = signal.Signals[moment.rpartition(":")[2]]
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (128 + number, "fanbayes: stopped.")
     assert "Traceback" not in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["m.fan"]
     assert whole_or_old(out)

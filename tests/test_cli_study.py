@@ -105,7 +105,8 @@ def test_a_broken_dataset_is_reported_by_name_and_the_others_go_on(tmp_path):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are sent")
-def test_stopped_from_the_keyboard(tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP], ids=["keyboard", "hang up"])
+def test_stopped_by_a_signal_to_all_processes(tmp_path, number):
     command = [sys.executable, "-m", "fanbayes.cli", "study", "real", "--only", "digits", "--jobs", "2"]
     with subprocess.Popen(
         [*command, "--out", str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0
@@ -116,11 +117,11 @@ def test_stopped_from_the_keyboard(tmp_path):
             assert process.poll() is None
             assert time.monotonic() < deadline
             time.sleep(0.02)
-        os.killpg(process.pid, signal.SIGINT)
+        os.killpg(process.pid, number)
         began = time.monotonic()
         _, stderr = process.communicate(timeout=30)
         assert time.monotonic() - began < 15
-    assert process.returncode == 130
+    assert process.returncode == 128 + number
     assert "the same command continues" in stderr
     assert "Traceback" not in stderr
     assert all(json.loads(line) for line in records.read_text().splitlines())

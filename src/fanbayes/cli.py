@@ -1,11 +1,12 @@
 """The command `fanbayes`: a thin caller of the library.
 
 Nothing heavy is imported before a command runs. An error is one sentence on stderr: exit code 2 for wrong use,
-1 for failure, 130 when stopped from the keyboard; `--debug` shows where it came from.
+1 for failure, 128 + n when stopped by signal n (130 from the keyboard); `--debug` shows where it came from.
 """
 
 from __future__ import annotations
 
+import signal
 import sys
 from typing import Annotated
 
@@ -17,7 +18,10 @@ from fanbayes.commands.fit import fit
 from fanbayes.commands.output import printable
 from fanbayes.commands.predict import predict
 from fanbayes.commands.show import show
+from fanbayes.commands.streams import open_streams
 from fanbayes.commands.study import study
+
+BROKEN_PIPE = 141  # 128 + SIGPIPE: nobody reads what is printed
 
 app = typer.Typer(
     name="fanbayes",
@@ -53,21 +57,51 @@ def options(
 
 def main() -> None:
     """Run the command line."""
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors="replace")  # type: ignore[union-attr]
+    output = open_streams()
+    stops = _stop_on_signals()
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     try:
         code = app(arguments, prog_name="fanbayes", standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
         code = 130
+    except SystemExit as end:
+        if not isinstance(end.__context__, BrokenPipeError):
+            raise
+        code = BROKEN_PIPE
     except Exception as error:
         if "--debug" in sys.argv:
             raise
         code = getattr(error, "exit_code", 1)
         _print_error(error)
-    if code == 130:
+    sys.stdout.flush()
+    if stops or code == 130:
+        code = 128 + stops[0] if stops else 130
         print("fanbayes: stopped.", file=sys.stderr)
+    elif not code and isinstance(output.error, BrokenPipeError):
+        code = BROKEN_PIPE
+    elif not code and output.error is not None:
+        code = 1
+        print(f"fanbayes: standard output cannot be written: {output.error.strerror}.", file=sys.stderr)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _stop_on_signals() -> list[int]:
+    """Let SIGTERM and SIGHUP stop the program as SIGINT does; return the list that takes what came."""
+    stops: list[int] = []
+    usual: dict[int, object] = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+    if sys.platform != "win32":
+        usual[signal.SIGHUP] = signal.SIG_DFL
+
+    def stop(number: int, frame: object) -> None:
+        for other in usual.keys() - {signal.SIGINT}:  # a terminal that is closed may send more than one
+            signal.signal(other, signal.SIG_IGN)
+        stops.append(number)
+        raise KeyboardInterrupt
+
+    for number, handler in usual.items():
+        if signal.getsignal(number) is handler:  # otherwise it is ignored, as nohup has it
+            signal.signal(number, stop)
+    return stops
 
 
 def _print_error(error: Exception) -> None:

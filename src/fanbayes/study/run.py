@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import time
 import warnings
 from collections import defaultdict
@@ -198,7 +199,8 @@ def _start(executor: Executor) -> tuple[Connection, BaseProcess]:
 
 def _work(connection: Connection, executor: Executor) -> None:
     """Do tasks until there are none, or nobody to send the records to."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
+    for number in (signal.SIGINT, *([] if sys.platform == "win32" else [signal.SIGHUP])):
+        signal.signal(number, signal.SIG_IGN)  # the parent decides
     with suppress(EOFError, OSError):
         while True:
             connection.send(executor(connection.recv()))
