@@ -24,13 +24,13 @@ class Terminal(io.StringIO):
         return True
 
 
-def run(folder, *command, terminal=True):
+def run(folder, *command, terminal=True, columns=200):
     """All that a command writes to its two streams, in a terminal or not."""
     streams = [Terminal() if terminal else io.StringIO() for _ in range(2)]
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setenv("TERM", "xterm")
-        patch.setenv("COLUMNS", "200")
+        patch.setenv("COLUMNS", str(columns))
         patch.setattr(sys, "stdout", streams[0])
         patch.setattr(sys, "stderr", streams[1])
         app(list(command), standalone_mode=False)
@@ -79,6 +79,14 @@ def test_the_commands_show_them(folder, command, shown, terminal):
     for name in shown:
         assert name in text
     assert harmless(text)
+
+
+@pytest.mark.parametrize("columns", [40, 80])
+def test_bars_fit_the_terminal(folder, columns):
+    text = run(folder, "explain", "m.fan", "rows.csv", columns=columns)
+    bars = [line for line in text.splitlines() if "│" in line]
+    assert bars
+    assert all(line.startswith("  ") and len(line) <= columns for line in bars)
 
 
 def test_predictions_are_shown_in_a_terminal_and_exact_elsewhere(folder):

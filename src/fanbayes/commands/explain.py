@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 5
 MOST_MISSING = 5
-_BAR = 24  # characters to either side
+_LONGEST_BAR, _SHORTEST_BAR = 24, 8  # characters to either side
+_AROUND = 15  # characters of a line beside the name and the sides
 
 
 def explain(
@@ -151,7 +152,7 @@ def _print_row(
     console.print(f"Row {k + 1}: " + ", ".join(f"{name} {_percent(p)}" for name, p in ranked[:4]), style="bold")
     console.print(f"What speaks for {one} (right) and for {other} (left), in log-odds:")
     console.print()
-    for line in chart(found, k, top, block(console)):
+    for line in chart(found, k, top, block(console), console.width if console.is_terminal else None):
         console.print(line)
     console.print()
     if part is not None:
@@ -169,8 +170,8 @@ def _print_row(
     console.print()
 
 
-def chart(found: Explanation, k: int, top: int, mark: str) -> list[str]:
-    """Bars of one row, the longest first, between the prior and the sum."""
+def chart(found: Explanation, k: int, top: int, mark: str, columns: int | None = None) -> list[str]:
+    """Bars of one row, the longest first, between the prior and the sum; lines have at most `columns` characters."""
     terms = [
         (printable(f"{name} = {_short(values[k])}"), contribution)
         for name, values, contribution in zip(found.features, found.values, found.contributions[k].tolist())
@@ -183,20 +184,25 @@ def chart(found: Explanation, k: int, top: int, mark: str) -> list[str]:
         lines.append((f"{len(rest)} other features", sum(contribution for _, contribution in rest)))
     total = ("sum", float(found.log_odds[k]))
     width = max(len(name) for name, _ in [*lines, total])
+    side = _LONGEST_BAR
+    if columns is not None:
+        width = min(width, max(columns - _AROUND - 2 * _SHORTEST_BAR, _SHORTEST_BAR))
+        side = min(side, max((columns - _AROUND - width) // 2, 1))
+        lines = [(_cut(name, width), contribution) for name, contribution in lines]
     longest = max(abs(contribution) for _, contribution in lines) or 1.0
-    texts = [f"  {name:<{width}}  {value:+8.2f}  {_bar(value / longest, mark)}".rstrip() for name, value in lines]
+    texts = [f"  {name:<{width}}  {value:+8.2f}  {_bar(value / longest, side, mark)}".rstrip() for name, value in lines]
     name, value = total
     odds = "" if abs(value) > 30 else f"  odds {_odds(value)}"
     return [*texts, f"  {name:<{width}}  {value:+8.2f}{odds}"]
 
 
-def _bar(share: float, mark: str) -> str:
+def _bar(share: float, side: int, mark: str) -> str:
     """A bar from the middle, to the right for a positive share of the longest."""
     middle = "|" if mark == "#" else "│"
-    length = round(abs(share) * _BAR)
+    length = round(abs(share) * side)
     if share < 0:
-        return " " * (_BAR - length) + mark * length + middle
-    return " " * _BAR + middle + mark * length
+        return " " * (side - length) + mark * length + middle
+    return " " * side + middle + mark * length
 
 
 def _odds(log_odds: float) -> str:
@@ -219,4 +225,8 @@ def _short(value: str | None) -> str:
     text = str(value)
     with suppress(ValueError):
         text = f"{float(text):.5g}" if len(text) > 6 else text
-    return text if len(text) <= 20 else f"{text[:19]}…"
+    return _cut(text, 20)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
