@@ -218,7 +218,7 @@ def _candidates(console: Console, criterion: str, *, silent: bool) -> Iterator[C
 
     def take(found: Fit) -> list[str]:
         """Note a candidate in the place of what it was before, and return its row."""
-        numbers = [f"{getattr(found.scores, score):.2f}" for score in scores]
+        numbers = [_score(getattr(found.scores, score)) for score in scores]
         origin = "best of each class" if found.starts[0].origin == "best of each class" else ""
         key = found.n_components, origin
         remark = "finished" if key in fits else origin
@@ -260,6 +260,12 @@ def _candidates(console: Console, criterion: str, *, silent: bool) -> Iterator[C
 
             yield grow
             live.update(picture(False))
+        console.print()
+
+
+def _score(value: float) -> str:
+    """With two decimals, and none beyond 100,000: a row fits into 80 columns."""
+    return f"{value:.{2 if abs(value) < 1e5 else 0}f}"
 
 
 def _print_choice(console: Console, clf: NetworkClassifier, model: Model, criterion: Criterion, out: Path) -> None:

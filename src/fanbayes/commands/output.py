@@ -88,7 +88,7 @@ def rich_table(headers: Sequence[str], rows: Sequence[Sequence[str]], left: Coll
     from rich import box
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
     for place, header in enumerate(headers):
         table.add_column(header, justify="left" if place in left else "right", overflow="fold")
     for row in rows:
@@ -116,7 +116,7 @@ def print_table(
     else:
         for line in plain_lines(headers, rows, left):
             console.print(line)
-        console.print()
+    console.print()
 
 
 def block(console: Console) -> str:

@@ -87,7 +87,7 @@ def print_members(console: Console, members: list[dict[str, Any]]) -> None:
         ]
         for number, m in enumerate(members)
     ]
-    headers = ["member", "components", "columns", "variance", "sharpened", "exponents", "log score", "weight"]
+    headers = ["", "components", "columns", "variance", "sharpened", "exponents", "log score", "weight"]
     print_table(console, headers, rows, left=(2, 3, 4, 5))
 
 
