@@ -3,11 +3,12 @@
 import builders
 import numpy as np
 import pytest
+from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 
 from fanbayes import FANClassifier, FMClassifier, NBClassifier
 from fanbayes.learning import selection
-from fanbayes.learning.em import Problem
+from fanbayes.learning.em import Problem, advance, begin
 from fanbayes.learning.expectation import Workers
 from fanbayes.learning.scores import Scores
 from fanbayes.learning.selection import Fit, Search, Selection, continue_with_cem, fit_size, select
@@ -129,6 +130,20 @@ def test_cem_continues_from_each_candidate():
     assert hard[2] > soft[2] + 0.1
 
 
+@pytest.mark.parametrize("size", [2, 3])
+def test_converged_is_said_of_the_network_that_is_kept(size):
+    """The variance of the paper maximises nothing: EM may pass a better network than it comes to rest at."""
+    problem = Problem(WORLD.table, Prior(1.0, "paper", 1e-6), False, Workers())
+    rest = set()
+    for seed in range(6):
+        fit = fit_one(size, problem, n_init=2, max_iter=1000, seed=seed)
+        assert fit.n_iter < 1000  # EM came to rest
+        further = advance(problem, begin(problem, fit.network), 1000, 1e-6)
+        assert fit.converged == (abs(further.traces[0][-1] - further.traces[0][0]) < 1e-3)
+        rest.add(fit.converged)
+    assert rest == {True, False}
+
+
 # ---------------------------------------------------------------- starts that degenerate
 
 
@@ -184,6 +199,13 @@ def test_a_start_that_degenerates_on_the_way_is_dropped(monkeypatch):
 
 
 # ---------------------------------------------------------------- through the classifiers
+
+
+def test_a_best_network_at_which_em_does_not_rest_is_told_of():
+    X, y = load_iris(return_X_y=True)
+    with pytest.warns(ConvergenceWarning, match="EM came to rest below it: variance='paper' maximises nothing"):
+        clf = FANClassifier(n_components=2, variance="paper", random_state=0).fit(X, y)
+    assert not clf.converged_
 
 
 @pytest.fixture(scope="module")

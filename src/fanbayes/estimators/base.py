@@ -105,11 +105,13 @@ class NetworkClassifier(TableClassifier):
 
     def _warn_of(self, fit: Fit, search: Search) -> None:
         if not fit.converged:
-            warnings.warn(
-                f"{fit.n_components} components did not converge in {fit.n_iter} passes; increase max_iter or tol",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
+            said = f"{fit.n_components} components did not converge in {fit.n_iter} passes; increase max_iter or tol"
+            if self.variance == "paper" and fit.n_iter < self.max_iter:
+                said = (
+                    f"the best of {fit.n_iter} passes with {fit.n_components} components is kept, and EM came to rest "
+                    "below it: variance='paper' maximises nothing; variance='map' does"
+                )
+            warnings.warn(said, ConvergenceWarning, stacklevel=4)
         if search.is_capped and fit.n_components == search.sizes[-1]:
             warnings.warn(
                 f"the best number of components, {fit.n_components}, is the largest allowed; increase max_components, "

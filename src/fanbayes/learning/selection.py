@@ -267,12 +267,15 @@ def _finished(
     # Scores are of the estimate itself: the expected statistics at it, also where CEM found it.
     statistics = expect(problem.table, climb.network, False, problem.crew) if problem.hard else climb.statistics
     n = problem.table.total_weight
+    least_gain = search.tol * n
+    # Where steps may fall, the network is the best on the way, and need not be the one at which it came to rest.
+    at_rest = bool(climb.traces[0][-1] >= climb.objective[0] - least_gain)
     return Fit(
         network=climb.network,
         n_components=size,
         scores=score(climb.network, statistics, problem.prior, n),
         trace=climb.traces[0],
-        converged=has_converged(climb, search.tol * n),
+        converged=has_converged(climb, least_gain) and at_rest,
         starts=starts,
         seconds=time.perf_counter() - began,
     )
