@@ -21,7 +21,7 @@ def run() -> list[Result]:
     n_levels = int(table.layout.first_level[-1])
     log_table = np.log(rng.random((1, n_levels, COMPONENTS)))
     log_weight = np.full((1, COMPONENTS), -np.log(COMPONENTS))
-    states = _native.States([0, COMPONENTS], [0], COMPONENTS)
+    states = _native.States([0, COMPONENTS], [0], COMPONENTS, True)
     gaussian = np.zeros((1, 3, 0, COMPONENTS))
 
     def gather() -> None:

@@ -110,19 +110,26 @@ def states_of(net: Plain, label: int) -> list[int]:
     return [s for s, c in enumerate(net.class_of) if label in (-1, c)]
 
 
-def sums(net: Plain, rows: Rows) -> tuple[float, float, float]:
-    """Log p(D | theta); log p(D, z | theta) with z the best state; the same with z the best component (ICL)."""
+def sums(net: Plain, rows: Rows, own_components: bool) -> tuple[float, float, float]:
+    """Log p(D | theta); log p(D, z | theta) with z the best state; the same with z the best component (ICL).
+
+    The best component of a row without a label is argmax_h p(h | x); with class mixing, where component h of one class
+    has nothing to do with that of another, it is argmax_h p(h | x, c) for each class, and the class is summed out.
+    """
     joint = log_joint(net, rows)
     likelihood = best_state = best_component = 0.0
     for row in range(len(rows)):
         allowed = states_of(net, rows.labels[row])
-        by_component: dict[int, list[float]] = {}
+        groups: dict[int, list[float]] = {}  # of states: by component, or by class
         for s in allowed:
-            by_component.setdefault(net.component_of[s], []).append(joint[row, s])
+            groups.setdefault((net.class_of if own_components else net.component_of)[s], []).append(joint[row, s])
         weight = float(rows.weights[row])
         likelihood += weight * log_sum([joint[row, s] for s in allowed])
         best_state += weight * max(joint[row, s] for s in allowed)
-        best_component += weight * max(log_sum(values) for values in by_component.values())
+        if own_components:
+            best_component += weight * log_sum([max(values) for values in groups.values()])
+        else:
+            best_component += weight * max(log_sum(values) for values in groups.values())
     return likelihood, best_state, best_component
 
 
@@ -246,7 +253,7 @@ def objective(net: Plain, rows: Rows, factor_logs, hard: bool, alpha: float, var
 
     factor_logs : log entries of all factors, in any order
     """
-    total = sums(net, rows)[1 if hard else 0]
+    total = sums(net, rows, False)[1 if hard else 0]
     total += alpha * sum(float(np.sum(t)) for t in [*net.tables, *factor_logs])
     if variance == "map":
         total += sum(log_nig(m, v) for m, v in zip(net.mean.ravel(), net.sigma2.ravel()))
@@ -288,7 +295,7 @@ def log_normal_marginal(x: np.ndarray, w: np.ndarray) -> float:
 
 def scores(kind: str, net: Plain, rows: Rows, alpha: float, d: int) -> dict[str, float]:
     """BIC, AIC, CS and ICL at the parameters of `net`."""
-    likelihood, _, classification = sums(net, rows)
+    likelihood, _, classification = sums(net, rows, kind == "per_class")
     r = completion(net, rows, hard=False)
     marginal = sum(
         log_dirichlet_marginal(n, alpha) for f in factor_tables(kind, net, state_counts(r)) for n in f.values()

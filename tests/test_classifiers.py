@@ -151,20 +151,22 @@ def test_a_row_with_nothing_in_it_gets_the_class_prior(model):
     np.testing.assert_allclose(clf.predict_proba(empty), [clf.class_prior_] * 2, rtol=1e-14)
     np.testing.assert_allclose(clf.score_samples(empty), 0, atol=1e-12)
     assert clf.class_prior_.sum() == pytest.approx(1, rel=1e-14)
-    if clf.n_components_ > 1 and clf.component_prior_.ndim == 1:
-        np.testing.assert_allclose(clf.predict_components(empty), [clf.component_prior_] * 2, rtol=1e-12)
+    joint = clf.component_prior_ if clf.component_prior_.ndim == 1 else clf.class_prior_[:, None] * clf.component_prior_
+    np.testing.assert_allclose(clf.predict_components(empty), [joint] * 2, rtol=1e-12)
 
 
 def test_component_posterior(model):
     clf = model.fit(*discrete_rows())
     rows = everything(clf)
     found = clf.predict_components(rows)
-    assert found.shape == (len(rows), clf.n_components_)
-    np.testing.assert_allclose(found.sum(axis=1), 1)
-    # p(h) = sum_x p(x) p(h | x), whatever the model.
-    marginal = np.exp(clf.score_samples(rows)) @ found
-    wanted = clf.component_prior_ if clf.component_prior_.ndim == 1 else clf.class_prior_ @ clf.component_prior_
-    np.testing.assert_allclose(marginal, wanted, rtol=1e-10)
+    # p(h) = sum_x p(x) p(h | x), whatever the model, or p(c, h) = sum_x p(x) p(c, h | x).
+    wanted = clf.component_prior_
+    if wanted.ndim == 2:
+        wanted = clf.class_prior_[:, None] * wanted
+        np.testing.assert_allclose(found.sum(axis=2), clf.predict_proba(rows), rtol=1e-12)
+    assert found.shape == (len(rows), *wanted.shape)
+    np.testing.assert_allclose(found.reshape(len(rows), -1).sum(axis=1), 1)
+    np.testing.assert_allclose(np.einsum("n,n...->...", np.exp(clf.score_samples(rows)), found), wanted, rtol=1e-10)
 
 
 # ---------------------------------------------------------------- against others

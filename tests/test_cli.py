@@ -576,6 +576,20 @@ def test_show(folder):
         assert text in out
 
 
+def test_components_of_a_class_are_named_as_such(folder, tmp_path):
+    data = pd.read_csv(folder / "patients.csv").drop(columns="id")
+    sizes, pair = {"ill": 2, "well": 3}, ("--class", "well", "--against", "ill")
+    clf = fanbayes.FANClassifier(sizes, mixing="per_class", random_state=0)
+    fanbayes.save(clf.fit(data.drop(columns="outcome"), data["outcome"]), tmp_path / "m.fan")
+    out, _ = run("show", "m.fan", cwd=tmp_path)
+    shown = out[out.index("Components") : out.index("Features")].split()
+    assert [word for word in shown if "/" in word] == ["ill/h0", "ill/h1", "well/h0", "well/h1", "well/h2"]
+    assert "h0" not in shown
+    assert json.loads(run("show", "m.fan", "--json", cwd=tmp_path)[0])["common_components"] is False
+    out, _ = run("explain", "m.fan", folder / "new.csv", *pair, cwd=tmp_path)
+    assert "Most responsible: component well/h" in out
+
+
 # ---------------------------------------------------------------- evaluate
 
 

@@ -66,8 +66,9 @@ def definition(world, hard, part=slice(None)):
         absent = rows.codes[:, i] < 0
         for s, cell in enumerate(net.cell_of):
             counts[layout.missing_level[i], cell] += r[absent, s].sum()
-    of_class = [oracles.sums(net, only(rows, rows.labels == c))[0] for c in range(net.n_classes)]
-    return oracles.state_counts(r), counts, oracles.moments(net, rows, r), oracles.sums(net, rows), of_class
+    of_class = [oracles.sums(net, only(rows, rows.labels == c), False)[0] for c in range(net.n_classes)]
+    sums = oracles.sums(net, rows, builders.oracle_kind(world.kind) == "per_class")
+    return oracles.state_counts(r), counts, oracles.moments(net, rows, r), sums, of_class
 
 
 def assert_same(found, wanted):
@@ -335,9 +336,9 @@ def test_tables_that_would_reach_into_foreign_memory(changed, message):
     ],
 )
 def test_states_that_do_not_fit(first_state, first_cell, n_cells):
-    _native.States([0, 2, 4], [0, 2], 4)
+    _native.States([0, 2, 4], [0, 2], 4, True)
     with pytest.raises(ValueError, match=r"needs|cells are"):
-        _native.States(first_state, first_cell, n_cells)
+        _native.States(first_state, first_cell, n_cells, True)
 
 
 def test_parameters_and_ranges_that_do_not_fit():
@@ -363,7 +364,7 @@ def test_parameters_and_ranges_that_do_not_fit():
         _native.posterior(rows, states, *good, "odds", np.zeros((n, 6)))
     with pytest.raises(ValueError, match="out"):
         _native.posterior(rows, states, *good, "proba", np.zeros((n, 6)))
-    fewer_classes = _native.States([0, 2, 4], [0, 2], 4)
+    fewer_classes = _native.States([0, 2, 4], [0, 2], 4, True)
     with pytest.raises(ValueError, match="label lies outside"):
         _native.expect(
             rows, fewer_classes, weight[:, :4].copy(), table[:, :, :4].copy(), gaussian[..., :4].copy(), 0, n, False

@@ -113,7 +113,10 @@ def test_numbers_by_class(tmp_path):
     again = load(tmp_path / "model.fan")
     assert again.n_components == {"three": 2, "one": 3}
     np.testing.assert_array_equal(again.predict_proba(X), clf.predict_proba(X))
-    assert again.predict_components(X).shape == (len(X), 3)
+    components = again.predict_components(X)
+    assert components.shape == (len(X), 2, 3)
+    np.testing.assert_allclose(components.sum(axis=2), again.predict_proba(X), rtol=1e-12)
+    assert (components[:, 1, 2] == 0).all()  # there is no such component
     told = again.explain(X[:5])
     np.testing.assert_allclose(told.prior + told.contributions.sum(axis=1), told.log_odds, rtol=1e-9)
 

@@ -93,6 +93,16 @@ def test_icl_is_below_bic_with_several(kind):
     assert found.icl < found.bic - 1
 
 
+def test_icl_does_not_depend_on_how_a_class_numbers_components_of_its_own():
+    """Component h of one class is not that of another, also where a row has no label."""
+    world = builders.make_world(9, "per_class", 3, n=60, unlabelled=0.6)
+    cells = np.array([0, 1, 2, 5, 3, 4, 6, 7, 8])  # those of the second class renumbered
+    renumbered = world.network.map(lambda x: x[..., cells] if x.shape[-1] == 9 else x)
+    found = score_of(world, network=renumbered)
+    assert found.log_likelihood == pytest.approx(score_of(world).log_likelihood, rel=1e-12)
+    assert found.icl == pytest.approx(score_of(world).icl, rel=1e-12)
+
+
 def test_fan_of_one_component_scores_as_naive_bayes():
     world = builders.make_world(7, "nb", 1)
     prior = Prior(1.0, "map", 1e-6)

@@ -339,8 +339,8 @@ constexpr double MOST_TOTAL = 1.0 / (1.0 - DOUBT);
 
 // A tile of rows at a time: scores, responsibilities and statistics one after the other, so that the exponentials of
 // many rows overlap. `a` has room for them. Of each row: top = max_s log p(s, x), total = sum_s p(s, x) / exp(top) and,
-// if it has no label, most = max_h sum_c p(c, h, x) / exp(top). If settled rows are collected apart, rows change places
-// within their tile.
+// if it has no label, most = max_h sum_c p(c, h, x) / exp(top), or sum_c max_h where components are not common. If
+// settled rows are collected apart, rows change places within their tile.
 template <typename Cut>
 void visit(const Table& t, const Shape& shape, const Network& net, const View& view, Rows rows, int n_rows, bool hard,
            const Collector& doubtful, const Collector& settled, double* a, double* top, double* total, double* most) {
@@ -405,11 +405,18 @@ void visit(const Table& t, const Shape& shape, const Network& net, const View& v
         reduce_tile<Cut>(a, S, n, total, PLUS);
         for (int i = 0; i < n && S > H; ++i) {
             most[i] = 0;
-            for (int h = 0; h < H; ++h) {
-                double mass = 0;
-                for (int k = h; k < S; k += H) mass += a[i * S + k];
-                most[i] = LARGER(most[i], mass);
-            }
+            if (shape.common)
+                for (int h = 0; h < H; ++h) {
+                    double mass = 0;
+                    for (int k = h; k < S; k += H) mass += a[i * S + k];
+                    most[i] = LARGER(most[i], mass);
+                }
+            else
+                for (int c = 0; c < S; c += H) {
+                    double best = 0;
+                    for (int k = c; k < c + H; ++k) best = LARGER(best, a[i * S + k]);
+                    most[i] += best;
+                }
         }
         for (int i = 0; i < n; ++i) share[i] = (t.weights ? t.weights[tile[i]] : 1.0) / (hard ? 1.0 : total[i]);
         if (hard)

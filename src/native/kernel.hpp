@@ -24,6 +24,7 @@ struct Table {
 
 struct Shape {
     int n_classes, n_states, n_cells, n_components;
+    bool common;                 // whether component h of one class is that of another
     int64_t n_levels;            // of all discrete columns, each with one more for "missing"
     const int32_t* first_state;  // (n_classes + 1,)
     const int32_t* first_cell;   // (n_classes,)
@@ -44,7 +45,8 @@ struct Statistics {
     double* of_class;  // (n_classes,) sum_l w_l log p(x_l, c) over the rows labelled c
     double log_likelihood;  // sum_l w_l log p(x_l, c_l), or log p(x_l) of an unlabelled row
     double joint;           // sum_l w_l max_s log p(s, x_l): what CEM climbs
-    double classification;  // sum_l w_l log p(x_l, c_l, z_l), z_l = argmax_h: what ICL needs
+    double classification;  // sum_l w_l log p(x_l, c_l, z_l), z_l = argmax_h: what ICL needs; without a label
+                            // log max_h sum_c p(c, h, x_l), or log sum_c max_h where components are not common
 };
 
 // Which rows an E-step looks at. A row is *settled* if its most probable state has a probability of at least 1 - DOUBT.

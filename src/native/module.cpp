@@ -395,8 +395,8 @@ NB_MODULE(_core, m) {
         .def_ro("n_rows", &Rows::n_rows)
         .def_prop_ro("n_levels", &Rows::n_fused);
     nb::class_<States>(m, "States")
-        .def(nb::init<std::vector<int32_t>, std::vector<int32_t>, int>(), nb::arg("first_state"),
-             nb::arg("first_cell"), nb::arg("n_cells"));
+        .def(nb::init<std::vector<int32_t>, std::vector<int32_t>, int, bool>(), nb::arg("first_state"),
+             nb::arg("first_cell"), nb::arg("n_cells"), nb::arg("common"));
     nb::class_<Crew>(m, "Crew")
         .def(nb::init<int>(), nb::arg("n_threads"))
         .def_prop_ro("n_threads", &Crew::n_threads);

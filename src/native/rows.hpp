@@ -169,9 +169,10 @@ struct Rows {
 struct States {
     std::vector<int32_t> first_state, first_cell;
     int n_cells, n_components = 0;
+    bool common;
 
-    States(std::vector<int32_t> first_state_, std::vector<int32_t> first_cell_, int n_cells_)
-        : first_state(std::move(first_state_)), first_cell(std::move(first_cell_)), n_cells(n_cells_) {
+    States(std::vector<int32_t> first_state_, std::vector<int32_t> first_cell_, int n_cells_, bool common_)
+        : first_state(std::move(first_state_)), first_cell(std::move(first_cell_)), n_cells(n_cells_), common(common_) {
         require(!first_cell.empty() && first_state.size() == first_cell.size() + 1 && first_state[0] == 0,
                 "first_state needs one entry more than classes");
         const bool shared = n_cells < first_state.back();
@@ -186,7 +187,7 @@ struct States {
     }
 
     Shape view(int64_t n_levels) const {
-        return {int(first_cell.size()), first_state.back(), n_cells, n_components, n_levels,
+        return {int(first_cell.size()), first_state.back(), n_cells, n_components, common, n_levels,
                 first_state.data(), first_cell.data()};
     }
 };

@@ -61,9 +61,12 @@ class Rows:
     n_levels: int  # of all codes
 
 class States:
-    """The states (c, h) of a structure; `first_state` has one entry more than there are classes."""
+    """The states (c, h) of a structure; `first_state` has one entry more than there are classes.
 
-    def __init__(self, first_state: Sequence[int], first_cell: Sequence[int], n_cells: int) -> None: ...
+    `common`: whether component h of one class is that of another.
+    """
+
+    def __init__(self, first_state: Sequence[int], first_cell: Sequence[int], n_cells: int, common: bool) -> None: ...
 
 class Crew:
     """Threads that share the blocks of a call, the caller one of them; they end with the object.

@@ -74,9 +74,13 @@ def explain(
         print_json([_record(found, proba, clf.classes_, k) for k in wanted])
         return
     console = screen()
-    of_average = isinstance(clf, FANClassifierCV)
-    part = "member " if of_average else "component h" if clf.n_components_ > 1 else None
     for k in wanted:
+        part = None
+        if isinstance(clf, FANClassifierCV):
+            part = f"member {found.component[k]}"
+        elif clf.n_components_ > 1:
+            of_class = "" if clf.network_.structure.has_common_components else f"{found.classes[k, 0]}/"
+            part = f"component {of_class}h{found.component[k]}"
         _print_row(console, found, proba[k], clf.classes_, k, top, part)
     if not row and n > MOST_ROWS:
         note(f"{rows} has {n} rows, of which the first {MOST_ROWS} are shown; --row picks others, --json gives all.")
@@ -156,7 +160,7 @@ def _print_row(
         console.print(line)
     console.print()
     if part is not None:
-        console.print(f"Most responsible: {part}{found.component[k]}, {_percent(found.responsibility[k])}.")
+        console.print(f"Most responsible: {part}, {_percent(found.responsibility[k])}.")
     doubt = -sum(p * math.log(p) for _, p in ranked if p > 0)
     gains = _worth_observing(found, k)
     if gains:

@@ -125,6 +125,7 @@ def describe(clf: NetworkClassifier) -> dict[str, Any]:
         "classifier": type(clf).__name__,
         "settings": clf.get_params(),
         "n_components": clf.n_components_,
+        "common_components": network.structure.has_common_components,
         "n_parameters": selection["n_parameters"][candidate],
         "log_likelihood": clf.log_likelihood_,
         "converged": clf.converged_,
@@ -174,7 +175,7 @@ def _print(console: Console, name: str, about: dict[str, Any], top: int) -> None
     scores = ", ".join(f"{key.upper()} {value:.2f}" for key, value in about["scores"].items())
     console.print(f"Scores (larger is better): {scores}.")
     if not about["converged"]:
-        console.print("EM had not converged when it stopped.")
+        console.print("EM was not at rest at these parameters.")
     console.print()
     console.print("Classes")
     print_table(console, ["class", "prior"], [[str(c["class"]), f"{c['prior']:.4f}"] for c in about["classes"]])
@@ -184,7 +185,8 @@ def _print(console: Console, name: str, about: dict[str, Any], top: int) -> None
     rows = []
     for cell in components[:MOST_COMPONENTS]:
         rows.append([] if shared else [str(cell["class"])])
-        rows[-1] += [f"h{cell['component']}"] if n > 1 else []
+        of_class = "" if about["common_components"] else f"{cell['class']}/"
+        rows[-1] += [f"{of_class}h{cell['component']}"] if n > 1 else []
         rows[-1] += [f"{100 * cell['share']:.1f} %", ", ".join(map(_trait, cell["traits"])) or "nothing"]
     print_table(console, headers, rows, left=(*range(len(headers) - 2), len(headers) - 1))
     if len(components) > MOST_COMPONENTS:

@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
+from scipy.special import logsumexp, softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
@@ -171,20 +171,21 @@ class NetworkClassifier(TableClassifier):
     def predict_components(self, X: Any) -> Floats:
         """p(h | x), the posterior of the hidden variable.
 
+        With `mixing="per_class"` component h of one class has nothing to do with component h of another, and what is
+        returned is p(c, h | x); its sums over h are the probabilities of the classes.
+
         Returns
         -------
         ndarray of shape (n_samples, n_components_)
+            With `mixing="per_class"` of shape (n_samples, n_classes, n_components_), 0 where a class has fewer
+            components.
         """
         check_is_fitted(self)
         structure = self.network_.structure
-        states = self._run(self._table(X), "states")
-        states -= states.max(axis=1, keepdims=True)
-        np.exp(states, out=states)
-        by_component = np.zeros((structure.n_states, structure.n_components))
-        by_component[np.arange(structure.n_states), structure.component_of] = 1.0
-        mass: Floats = states @ by_component
-        mass /= mass.sum(axis=1, keepdims=True)
-        return mass
+        states = softmax(self._run(self._table(X), "states"), axis=1)
+        joint = np.zeros((len(states), structure.n_classes, structure.n_components))
+        joint[:, structure.class_of, structure.component_of] = states
+        return np.asarray(joint.sum(axis=1)) if structure.has_common_components else joint
 
     def _posterior(self, X: Any, what: Literal["log_joint", "proba", "log_proba"]) -> Floats:
         check_is_fitted(self)

@@ -40,6 +40,10 @@ def score(network: Network, s: Statistics, prior: Prior, n: float) -> Scores:
     - AIC: log p(D | theta) - d
     - CS:  log p(D' | M) - log p(D' | theta) + log p(D | theta), D' the data with expected statistics
     - ICL: log p(D, z | theta) - (d / 2) log N, z the most probable component of each row
+
+    z = argmax_h p(h | x, c). For a row without a label it is argmax_h p(h | x), the class summed out. Where each class
+    has components of its own, p(h | x) has no meaning; then z(c) = argmax_h p(h | x, c) for every class, and the row
+    counts as log p(x, H = z(C)) = log sum_c p(c, z(c), x). In all cases ICL = BIC where r_h = 1.
     """
     d = n_parameters(network.structure, network.layout, prior.variance)
     log_likelihood = float(s.log_likelihood[0])

@@ -59,7 +59,8 @@ class Statistics:
     joint : (n_networks,)
         log p(D, z | theta), z the most probable state of each row: what CEM climbs.
     classification : (n_networks,)
-        log p(D, z | theta), z the most probable component of each row: what ICL scores.
+        log p(D, z | theta), z the most probable component of each row: what ICL scores. Where components are
+        those of a class and a row has no label, z is one for each class, and the class is summed out.
     """
 
     states: Floats
@@ -124,9 +125,9 @@ class Network:
         structure, weight = self.structure, np.exp(self.log_weight[0])
         joint = np.zeros((structure.n_classes, structure.n_components))
         joint[structure.class_of, structure.component_of] = weight
-        if any(f.name == "component | class" for f in structure.factors):
-            return np.asarray(joint / joint.sum(axis=1, keepdims=True))
-        return np.asarray(joint.sum(axis=0))
+        if structure.has_common_components:
+            return np.asarray(joint.sum(axis=0))
+        return np.asarray(joint / joint.sum(axis=1, keepdims=True))
 
     @property
     def parameters(self) -> tuple[Floats, ...]:

@@ -112,6 +112,11 @@ class Structure:
         return int(self.component_of.max()) + 1
 
     @property
+    def has_common_components(self) -> bool:
+        """Whether component h of one class is that of another; not so where p(h | c) is each class's own."""
+        return all(f.name != "component | class" for f in self.factors)
+
+    @property
     def class_of_cell(self) -> Ints | None:
         """Class of each cell, or None where classes share cells (FM)."""
         return self.class_of if self.n_cells == self.n_states else None
@@ -120,7 +125,8 @@ class Structure:
     def native(self) -> _native.States:
         """The native core's view of it."""
         first = np.searchsorted(self.class_of, np.arange(self.n_classes + 1))
-        return _native.States(first.tolist(), self.cell_of[first[:-1]].tolist(), self.n_cells)
+        cells = self.cell_of[first[:-1]].tolist()
+        return _native.States(first.tolist(), cells, self.n_cells, self.has_common_components)
 
     def n_parameters(self, per_cell: int) -> int:
         """Return d, the number of free parameters, with sum_i d_i = `per_cell`."""
