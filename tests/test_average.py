@@ -1,5 +1,7 @@
 """Explanations of averages against their definition: derivatives of the log-odds taken by differences."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from builders import KINDS, encode, make_layout, make_structure, make_world, plain, random_network
@@ -45,6 +47,11 @@ def make_members(kinds, seed=0, n=10):
     return members, worlds[0].rows
 
 
+def explained(members, n_features, pairs):
+    """Every row stands for itself."""
+    return attribute_average(members, n_features, pairs, np.arange(len(pairs)), np.ones(len(pairs)))
+
+
 def log_terms(member, rows, r):
     """Exponent times log p(x_i | s) of each column of the layout in each state, 0 where missing."""
     net = plain(member.model.network)
@@ -70,6 +77,13 @@ def log_odds(members, terms, pair, t):
     return np.log(mixed[0]) - np.log(mixed[1])
 
 
+def log_joint(member, terms, c):
+    """log v_m p_m(c | x)."""
+    u = member.model.network.log_weight[0] + member.model.offset[member.model.structure.class_of] + terms.sum(axis=0)
+    with np.errstate(divide="ignore"):
+        return np.log(member.weight) + logsumexp(u[member.model.structure.class_of == c]) - logsumexp(u)
+
+
 def by_definition(members, terms, pair, n_features):
     """∫ of the partial derivative by t_i along t_1 = ... = t_n = t, by central differences and a rule of 60 points."""
     nodes, weights = np.polynomial.legendre.leggauss(60)
@@ -91,7 +105,7 @@ def assert_complete(found):
 def test_contributions_by_their_definition(kinds):
     members, rows = make_members(kinds, seed=2, n=5)
     pairs = some_pairs(5)
-    found = attribute_average(members, N_FEATURES, pairs)
+    found = explained(members, N_FEATURES, pairs)
     for r, pair in enumerate(pairs):
         terms = [log_terms(m, rows, r) for m in members]
         wanted = by_definition(members, terms, pair, N_FEATURES)
@@ -103,14 +117,14 @@ def test_contributions_by_their_definition(kinds):
 
 def test_they_add_up_and_what_is_missing_adds_nothing():
     members, rows = make_members(KINDS, seed=3, n=40)
-    found = attribute_average(members, N_FEATURES, some_pairs(40))
+    found = explained(members, N_FEATURES, some_pairs(40))
     assert_complete(found)
     missing = np.column_stack([rows.codes < 0, np.isnan(rows.numbers)])
     assert missing.any()
     assert (found.contributions[missing] == 0.0).all()
     assert (found.contributions[~missing] != 0.0).all()
     np.testing.assert_allclose(
-        attribute_average(members, N_FEATURES, some_pairs(40)[:, ::-1]).contributions, -found.contributions, atol=1e-9
+        explained(members, N_FEATURES, some_pairs(40)[:, ::-1]).contributions, -found.contributions, atol=1e-9
     )
 
 
@@ -118,7 +132,7 @@ def test_log_odds_are_those_of_the_average_of_posteriors():
     members, _ = make_members(("fan", "fm", "nb"), seed=4, n=20)
     each = [m.weight * posterior(m.table, m.model, "proba", Workers()) for m in members]
     pairs = some_pairs(20)
-    found = attribute_average(members, N_FEATURES, pairs)
+    found = explained(members, N_FEATURES, pairs)
     row = np.arange(20)
     total = sum(each)
     np.testing.assert_allclose(found.log_odds, np.log(total[row, pairs[:, 0]] / total[row, pairs[:, 1]]), atol=1e-9)
@@ -132,7 +146,7 @@ def test_a_single_member_is_explained_like_its_network(kind):
     world = make_world(5, kind, 4, levels=LEVELS, n_numbers=N_NUMBERS, n=30)
     pairs = some_pairs(30)
     model = Discriminant(world.network, np.ones(N_FEATURES), np.zeros(N_CLASSES))
-    found = attribute_average([Member(model, world.table, np.arange(N_FEATURES), 1.0)], N_FEATURES, pairs)
+    found = explained([Member(model, world.table, np.arange(N_FEATURES), 1.0)], N_FEATURES, pairs)
     wanted = attribute(world.network, world.table, pairs)
     for name in ("log_odds", "prior", "contributions"):
         np.testing.assert_allclose(getattr(found, name), getattr(wanted, name), atol=1e-9)
@@ -152,7 +166,7 @@ def test_exponents_of_discrete_columns_are_scaled_tables():
         world.table,
         pairs,
     )
-    found = attribute_average([Member(Discriminant(network, w, b), world.table, np.arange(3), 1.0)], 3, pairs)
+    found = explained([Member(Discriminant(network, w, b), world.table, np.arange(3), 1.0)], 3, pairs)
     for name in ("log_odds", "prior", "contributions"):
         np.testing.assert_allclose(getattr(found, name), getattr(wanted, name), atol=1e-9)
 
@@ -161,7 +175,7 @@ def test_equal_members_are_one():
     members, _ = make_members(("fan",), seed=7, n=15)
     [one] = members
     parts = [Member(one.model, one.table, one.feature_of, v) for v in (0.2, 0.5, 0.3)]
-    a, b = (attribute_average(m, N_FEATURES, some_pairs(15)) for m in (members, parts))
+    a, b = (explained(m, N_FEATURES, some_pairs(15)) for m in (members, parts))
     np.testing.assert_allclose(a.contributions, b.contributions, atol=1e-9)
     assert (b.component == 1).all()
     np.testing.assert_allclose(b.responsibility, 0.5)
@@ -191,7 +205,7 @@ def test_members_that_see_the_columns_differently():
         members[2].weight,
     )
     pairs = some_pairs(5)
-    found = attribute_average(members, N_FEATURES, pairs)
+    found = explained(members, N_FEATURES, pairs)
     assert_complete(found)
     for r, pair in enumerate(pairs):
         terms = [log_terms(m, seen, r) for m, seen in zip(members, (rows, swapped, fewer))]
@@ -202,9 +216,9 @@ def test_members_that_see_the_columns_differently():
 def test_a_feature_that_no_member_sees_contributes_nothing():
     members, _ = make_members(("fan", "nb"), seed=9)
     apart = [Member(m.model, m.table, m.feature_of + 1, m.weight) for m in members]
-    found = attribute_average(apart, N_FEATURES + 2, some_pairs(10))
+    found = explained(apart, N_FEATURES + 2, some_pairs(10))
     assert (found.contributions[:, [0, -1]] == 0.0).all()
-    wanted = attribute_average(members, N_FEATURES, some_pairs(10))
+    wanted = explained(members, N_FEATURES, some_pairs(10))
     np.testing.assert_array_equal(found.contributions[:, 1:-1], wanted.contributions)
 
 
@@ -216,7 +230,7 @@ def test_sharp_switches_between_members_add_up_too(scale):
     members, rows = make_members(("fan", "per_class", "nb"), seed=10, n=12)
     far = Rows(rows.codes, scale * rows.numbers, rows.labels, rows.weights)
     members = [Member(m.model, encode(far, m.table.layout), m.feature_of, m.weight) for m in members]
-    found = attribute_average(members, N_FEATURES, some_pairs(12))
+    found = explained(members, N_FEATURES, some_pairs(12))
     size = np.abs(found.contributions).sum(axis=1)
     rest = found.prior + found.contributions.sum(axis=1) - found.log_odds
     rounding = 1e-13 * scale**2  # of the log densities, which are squares of the numbers
@@ -226,9 +240,9 @@ def test_sharp_switches_between_members_add_up_too(scale):
 
 def test_blocks_of_rows_do_not_matter(monkeypatch):
     members, _ = make_members(("fan", "nb"), seed=11, n=25)
-    wanted = attribute_average(members, N_FEATURES, some_pairs(25))
+    wanted = explained(members, N_FEATURES, some_pairs(25))
     monkeypatch.setattr(average, "_NUMBERS_AT_ONCE", 700)
-    found = attribute_average(members, N_FEATURES, some_pairs(25))
+    found = explained(members, N_FEATURES, some_pairs(25))
     np.testing.assert_allclose(found.contributions, wanted.contributions, atol=1e-12)
     np.testing.assert_array_equal(found.component, wanted.component)
 
@@ -237,4 +251,25 @@ def test_what_does_not_add_up_is_an_error(monkeypatch):
     members, _ = make_members(("fan", "nb"), seed=12)
     monkeypatch.setattr(average._Path, "integrate", lambda path, size: np.zeros_like(path.slope))
     with pytest.raises(FloatingPointError, match="the contributions of row 0 miss its log-odds"):
-        attribute_average(members, N_FEATURES, some_pairs(10))
+        explained(members, N_FEATURES, some_pairs(10))
+
+
+def test_rows_that_stand_for_another_are_members_of_their_weight():
+    """(M1): the average over members and complete rows, by its definition; rows of one, of two and of three."""
+    members, rows = make_members(("fan", "nb"), seed=13, n=6)
+    row, weight = np.array([0, 0, 0, 1, 2, 2]), np.array([0.5, 0.3, 0.2, 1.0, 0.0, 1.0])
+    pairs = some_pairs(3)
+    found = attribute_average(members, N_FEATURES, pairs, row, weight)
+    assert_complete(found)
+    for r in range(3):
+        of_row = [(replace(m, weight=m.weight * weight[k]), k) for k in np.flatnonzero(row == r) for m in members]
+        some, terms = [m for m, _ in of_row], [log_terms(m, rows, k) for m, k in of_row]
+        wanted = by_definition(some, terms, pairs[r], N_FEATURES)
+        np.testing.assert_allclose(found.contributions[r], wanted, rtol=1e-5, atol=1e-6)
+        assert found.log_odds[r] == pytest.approx(log_odds(some, terms, pairs[r], np.ones(N_FEATURES)), abs=1e-9)
+        share = [
+            sum(np.exp(log_joint(m, log_terms(m, rows, k), pairs[r][0])) for m, k in of_row if m.model is one.model)
+            for one in members
+        ]
+        assert found.component[r] == np.argmax(share)
+        assert found.responsibility[r] == pytest.approx(max(share) / sum(share), abs=1e-9)

@@ -9,12 +9,11 @@ import polars as pl
 import pytest
 from sklearn.base import clone
 from sklearn.metrics import log_loss
-from sklearn.model_selection import GridSearchCV, GroupKFold, ShuffleSplit, StratifiedKFold
+from sklearn.model_selection import GridSearchCV, ShuffleSplit, StratifiedKFold
 
 from fanbayes import CostSensitiveClassifier, FANClassifierCV, NBClassifier
 from fanbayes.estimators import fan_cv
 from fanbayes.estimators.library import library
-from fanbayes.estimators.splits import split_rows
 from fanbayes.learning.expectation import Workers, posterior
 from fanbayes.learning.exponents import learn_exponents
 
@@ -192,7 +191,7 @@ def test_explanations_add_up(fitted):
     np.testing.assert_allclose(found.log_odds, np.log(proba.max(axis=1) / proba.min(axis=1)), atol=1e-9)
     np.testing.assert_array_equal(found.classes[:, 0], clf.predict(X))
     missing = X.isna().to_numpy()
-    assert (found.contributions[missing] == 0).all()
+    assert (found.contributions[missing] == 0).all()  # columns that are often missing are left out
     assert (np.isnan(found.information) == ~missing).all()
     assert (found.information[missing] >= 0).all()
     assert (found.information[missing] <= np.log(2)).all()
@@ -254,35 +253,6 @@ def test_samples_of_decorrelated_columns_are_correlated_again(monkeypatch):
 # ---------------------------------------------------------------- folds
 
 
-def cases_of(y, n_features=2, sample_weight=None):
-    X = np.arange(len(y) * n_features, dtype=float).reshape(-1, n_features) ** 0.5
-    return FANClassifierCV()._cases(X, y, sample_weight)
-
-
-def test_integer_folds_are_stratified():
-    y = np.repeat([0, 1, 2], [20, 11, 3])
-    splits = split_rows(4, cases_of(y), 0)
-    assert len(splits) == 4
-    np.testing.assert_array_equal(sum(test.astype(int) for _, test in splits), 1)
-    for train, test in splits:
-        assert (train != test).all()
-        counts = np.bincount(y[test], minlength=3)
-        assert (np.abs(counts - np.array([5, 2.75, 0.75])) <= 1).all()
-    assert len(split_rows(5, cases_of(np.arange(10) % 2), 0)) == 5
-    for nothing_to_judge_by in ([1], [0, 1] * 4 + [0], [3] * 30):
-        assert split_rows(5, cases_of(np.array(nothing_to_judge_by)), 0) == []
-
-
-@pytest.mark.parametrize("cv", [3, StratifiedKFold(3, shuffle=True, random_state=1)])
-def test_unlabelled_rows_are_in_every_training_part(cv):
-    y = np.array([0, 1] * 9, dtype=object)
-    y[[2, 7, 11]] = None
-    for train, test in split_rows(cv, cases_of(y), 0):
-        assert train[[2, 7, 11]].all()
-        assert not test[[2, 7, 11]].any()
-        assert test.sum() == 5
-
-
 @pytest.mark.parametrize(
     "cv", [StratifiedKFold(3), ShuffleSplit(2, test_size=0.3, train_size=0.4, random_state=0)], ids=["k", "shuffle"]
 )
@@ -294,22 +264,6 @@ def test_a_splitter_and_its_splits_are_the_same(cv, few):
     assert_same(a, b, X)
     other = FANClassifierCV(**{**FAST, "cv": StratifiedKFold(3, shuffle=True, random_state=5)}).fit(X, y)
     assert other.log_score_ != a.log_score_
-
-
-def test_a_splitter_that_needs_more_says_what_to_give_instead():
-    with pytest.raises(ValueError, match=r"groups.*cv=list\(splitter\.split\(X, y, groups\)\)"):
-        split_rows(GroupKFold(2), cases_of(np.arange(10) % 2), 0)
-
-
-def test_explicit_splits_count_the_rows_that_were_given():
-    """Rows of weight 0 are absent, and the others keep their numbers."""
-    y = np.array([0, 1] * 5)
-    weight = np.array([1, 0, 1, 1, 0, 1, 1, 2, 1, 1.0])
-    present = np.flatnonzero(weight)
-    splits = [([0, 1, 2, 3, 4], [5, 6, 7]), (np.arange(10) > 4, np.arange(10) < 3)]  # numbers, and masks
-    found = split_rows(splits, cases_of(y, sample_weight=weight), 0)
-    assert [present[train].tolist() for train, _ in found] == [[0, 2, 3], [5, 6, 7, 8, 9]]
-    assert [present[test].tolist() for _, test in found] == [[5, 6, 7], [0, 2]]
 
 
 def halves(n, n_folds=2):
@@ -341,13 +295,13 @@ def test_views_do_not_know_the_labels_held_out(treatment):
     train = np.arange(120) < 80
     other = np.where(train, y, 1 - y)
     views = [
-        fan_cv._fold(FANClassifierCV()._cases(X, labels, None), treatment, (train, ~train)).view
+        fan_cv._fold(FANClassifierCV()._cases(X, labels, None), treatment, (train * 1.0, ~train * 1.0)).view
         for labels in (y, other)
     ]
     assert repr(views[0]) == repr(views[1])
     whole = FANClassifierCV()._cases(X, other, None).view(treatment)[0]
     assert repr(whole) != repr(views[0])
-    fold = fan_cv._fold(FANClassifierCV()._cases(X, y, None), treatment, (train, ~train))
+    fold = fan_cv._fold(FANClassifierCV()._cases(X, y, None), treatment, (train * 1.0, ~train * 1.0))
     assert (fold.training.labels == y[train]).all()
     assert (fold.held_out.labels == y[~train]).all()
 
@@ -362,13 +316,14 @@ def test_exponents_are_scored_by_rows_that_they_have_not_seen(monkeypatch, few):
     for plain, weighted in seen[:2]:
         for i, found in enumerate(weighted):
             wanted = []
-            for part in plain.parts:
-                others = [p for p in plain.parts if p is not part]
+            parts = plain.parts
+            for part in parts:
+                others = [p for p in parts if p is not part]
                 model = part.discriminant(learn_exponents(others, 3, Workers())[i])
                 log_proba = posterior(part.table, model, "log_proba", Workers())
                 wanted.append(log_proba[np.arange(len(log_proba)), part.table.labels])
             np.testing.assert_allclose(found.log_scores, np.concatenate(wanted), atol=1e-9)
-            final = learn_exponents(plain.parts, 3, Workers())[i]
+            final = learn_exponents(parts, 3, Workers())[i]
             np.testing.assert_allclose(found.exponents.weights, final.weights, atol=1e-9)
 
 
@@ -438,7 +393,7 @@ def test_few_rows(X, y, few):
 
 def test_too_few_rows_to_judge_by_leave_naive_bayes(few):
     X, y = symbols(9)
-    with pytest.warns(UserWarning, match="9 labelled rows are too few to judge models by in 5 folds"):
+    with pytest.warns(UserWarning, match="9 labelled cases are too few to judge models by in 5 folds"):
         clf = FANClassifierCV(effort="fast", random_state=0).fit(X, y)
     assert clf.members_["n_components"] == [1]
     assert clf.weights_.tolist() == [1.0]

@@ -26,7 +26,8 @@ def see(X, y, treatment, weights=None, known=None):
     sources = list(array_sources(X, [f"x{j}" for j in range(X.shape[1])]))
     symbolic = [s.symbolic for s in sources]
     known = y if known is None else known
-    return learn_view(sources, symbolic, None, y, weights, treatment, known, int(y.max()) + 1)
+    view, table = learn_view(sources, symbolic, None, y, weights, treatment, known, int(y.max()) + 1)
+    return view, view.mix(table)
 
 
 def pooled_within(z, y, w=None):

@@ -177,9 +177,9 @@ def _print_row(
 def chart(found: Explanation, k: int, top: int, mark: str, columns: int | None = None) -> list[str]:
     """Bars of one row, the longest first, between the prior and the sum; lines have at most `columns` characters."""
     terms = [
-        (printable(f"{name} = {_short(values[k])}"), contribution)
+        (printable(f"{name}, expected" if values[k] is None else f"{name} = {_short(values[k])}"), contribution)
         for name, values, contribution in zip(found.features, found.values, found.contributions[k].tolist())
-        if values[k] is not None
+        if values[k] is not None or contribution != 0.0  # an average fills in values: they contribute as expected
     ]
     terms.sort(key=lambda term: -abs(term[1]))
     rest = terms[top:]

@@ -109,6 +109,11 @@ class EncodedTable:
         """Number of rows."""
         return len(self.narrow)
 
+    @property
+    def case_weights(self) -> Floats:
+        """Weights of the rows (n_rows,), written out."""
+        return np.ones(self.n_rows) if self.weights is None else self.weights
+
     @cached_property
     def total_weight(self) -> float:
         """N: the sum of the weights."""
@@ -148,7 +153,7 @@ class EncodedTable:
                     out[:, g] += rows[:, j]
         return replace(self, narrow=codes, group=group)
 
-    def codes_of_columns(self, rows: slice = slice(None)) -> NDArray[np.int64]:
+    def codes_of_columns(self, rows: slice | NDArray[np.integer[Any]] = slice(None)) -> NDArray[np.int64]:
         """Codes of the discrete columns, each its own (n_rows, n_discrete), also where some of them are fused."""
         narrow = self.narrow[rows].astype(np.int64)
         if self.group is not None:

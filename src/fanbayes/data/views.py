@@ -53,7 +53,8 @@ class View:
         if self.mixing is None:
             return table
         missing = np.isnan(table.numbers)
-        numbers = np.where(missing, 0.0, table.numbers) @ self.mixing
+        known = np.where(missing, 0.0, table.numbers)
+        numbers = np.einsum("ni,ij->nj", known, self.mixing, optimize=False)  # the same bits for every number of rows
         numbers[missing] = np.nan
         return replace(table, numbers=numbers)
 
@@ -68,7 +69,7 @@ def learn_view(
     known: NDArray[np.int32],
     n_classes: int,
 ) -> tuple[View, EncodedTable]:
-    """Learn what the columns are, and encode them.
+    """Learn what the columns are, and encode them; they are not mixed yet.
 
     Parameters
     ----------
@@ -82,8 +83,7 @@ def learn_view(
     mixing = None
     if treatment == "decorrelate":
         mixing = whitening(table.numbers, known, weights, n_classes)
-    view = View(schema, mixing)
-    return view, view.mix(table)
+    return View(schema, mixing), table
 
 
 def whitening(numbers: Floats, labels: NDArray[np.int32], weights: Floats | None, n_classes: int) -> Floats:

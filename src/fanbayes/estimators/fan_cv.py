@@ -15,17 +15,19 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from fanbayes.data.frames import to_user_rows, to_user_table
+from fanbayes.data.schema import Schema
 from fanbayes.data.table import EncodedTable
 from fanbayes.data.views import Treatment, View
 from fanbayes.estimators.library import Effort, Family, library
 from fanbayes.estimators.progress import Report, steps
-from fanbayes.estimators.splits import Split, split_rows
+from fanbayes.estimators.splits import Split, read_groups, split_rows
 from fanbayes.estimators.tabular import Cases, TableClassifier, warn_of_constant_columns
 from fanbayes.estimators.validation import require_choice, require_integer, seed_of
+from fanbayes.learning.completion import Completions, Imputer, blocks, filled, missing_cells, seldom_missing
 from fanbayes.learning.expectation import Workers, posterior, workers
 from fanbayes.learning.exponents import Exponents, Part, learn_exponents, neutral
 from fanbayes.learning.stacking import stack
-from fanbayes.model.attribution import Explanation, chosen_pairs, missing_values, told
+from fanbayes.model.attribution import Attribution, Explanation, chosen_pairs, missing_values, told
 from fanbayes.model.average import Member, attribute_average
 from fanbayes.model.discriminant import Discriminant
 from fanbayes.model.information import information_gain
@@ -49,16 +51,51 @@ ROWS_PER_EXPONENT = 5
 FURTHEST = 1e3
 # Groups of folds, each of which is scored by exponents learnt from the others.
 _GROUPS = 3
+# Points that stand for a row held out, where a value is filled in: every candidate is judged by all of them.
+N_POINTS_HELD_OUT = 16
 _LONE_THREAD = Workers()
 
 
 @dataclass(frozen=True)
-class _Fold:
-    """Rows to learn from and rows held out, both seen by what the first ones tell."""
+class _Seen:
+    """Rows as they are encoded by each of several schemas, columns not mixed; first by `schema_`."""
 
+    schemas: tuple[Schema, ...]
+    tables: tuple[EncodedTable, ...]
+
+    @property
+    def base(self) -> EncodedTable:
+        """The rows, columns as they are."""
+        return self.tables[0]
+
+    def only(self, rows: NDArray[np.intp]) -> _Seen:
+        """Some of the rows."""
+        return replace(self, tables=tuple(t.only(rows) for t in self.tables))
+
+
+@dataclass(frozen=True)
+class _Fold:
+    """Rows to learn from and rows held out, both seen by what the first ones tell.
+
+    Attributes
+    ----------
+    view : View
+    training : what is learnt from, as the view shows it
+    held_out : rows to judge by, their columns not mixed
+    done : their completions; None where nothing is filled in
+    judged : rows held out as they are judged, completed, as the view shows them
+    """
+
+    view: View
     training: EncodedTable
     held_out: EncodedTable
-    view: View
+    done: Completions | None
+    judged: EncodedTable
+
+    @property
+    def n_cases(self) -> Floats:
+        """Weights of the rows held out (n_held_out,)."""
+        return self.held_out.case_weights
 
 
 @dataclass(frozen=True)
@@ -67,7 +104,7 @@ class _Candidate:
 
     Attributes
     ----------
-    parts : the rows held out of each fold, and the network that has not seen them
+    folds, predictors : of each fold, the network that has not seen the rows held out
     weighting : which exponents
     exponents : Exponents
     log_scores : (n_held_out,), log p(y | x) of the rows held out, fold after fold
@@ -76,7 +113,8 @@ class _Candidate:
 
     family: Family
     size: int
-    parts: tuple[Part, ...]
+    folds: tuple[_Fold, ...]
+    predictors: tuple[Network, ...]
     weighting: Weighting
     exponents: Exponents
     log_scores: Floats
@@ -86,6 +124,16 @@ class _Candidate:
     def log_score(self) -> float:
         """Mean log score of the rows held out; NaN if there are none."""
         return float(self.n_cases @ self.log_scores / self.n_cases.sum()) if len(self.n_cases) else float("nan")
+
+    @property
+    def is_generative(self) -> bool:
+        """Whether it is a joint distribution of class and columns."""
+        return self.weighting == "none" and not self.family.sharpened and self.family.treatment != "decorrelate"
+
+    @property
+    def parts(self) -> list[Part]:
+        """What exponents are learnt from: the rows held out as they are, values missing."""
+        return [Part(f.view.mix(f.held_out).fused(), p, f.view.feature_of) for f, p in zip(self.folds, self.predictors)]
 
 
 class FANClassifierCV(TableClassifier):
@@ -98,6 +146,12 @@ class FANClassifierCV(TableClassifier):
 
     Exponents w_i and offsets b_c maximise the likelihood of the classes of rows that were held out, and so do the
     weights v_m. Members are then fitted to all rows.
+
+    Such members are not joint distributions, so a missing value cannot just be left out of the product. Where a column
+    is missing in fewer than one of twenty training cases, p(c | x) is the mean over the values that it may have, given
+    the others, under a FAN that was chosen for it (`imputer_`; `fanbayes.learning.completion`): exactly if all that is
+    missing has few combinations of values, else over 64 points. In columns that are missing more often it is left out,
+    in training as in prediction. A row in which everything is missing gets `class_prior_`.
 
     Parameters
     ----------
@@ -132,6 +186,8 @@ class FANClassifierCV(TableClassifier):
         The members as EM found them, and with the parameters that they predict by, which differ if sharpened.
     views_ : list of View
         How each member sees the columns.
+    imputer_ : Imputer
+        What fills in missing values, and in which columns.
     exponents_ : ndarray of shape (n_members, n_features_in_)
     offsets_ : ndarray of shape (n_members, n_classes)
     log_score_ : float
@@ -183,21 +239,50 @@ class FANClassifierCV(TableClassifier):
         ):
             raise ValueError(f"cv={self.cv!r} is neither a number, nor a splitter, nor a list of splits")
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+        """Learn from rows and their classes.
+
+        Parameters
+        ----------
+        X : data frame or array-like of shape (n_samples, n_features)
+            Discrete and continuous columns, values missing or not.
+        y : array-like of shape (n_samples,)
+            Classes. A row whose label is NaN or None is unlabelled and is learnt from as well.
+        sample_weight : array-like of shape (n_samples,), optional
+            Case counts: weight 2 is the row twice, weight 0 is the row absent.
+        groups : array-like of shape (n_samples,), optional
+            Rows of a group, such as those of one patient, are held out together. Without groups, rows that are equal
+            in all columns are, if some of these are continuous; equal rows of discrete columns are taken for
+            different cases and are dealt out over the folds.
+
+        Returns
+        -------
+        self
+        """
+        return self._fit_whole(X, y, sample_weight, groups)
+
+    def _fit(self, *given: Any) -> Self:
+        X, y, sample_weight, groups = given
         cases = self._cases(X, y, sample_weight)
-        view, _ = cases.view("none")
-        warn_of_constant_columns(view.schema, stacklevel=3)
+        view, table = cases.view("none")
+        warn_of_constant_columns(view.schema, stacklevel=4)
         seed = seed_of(self.random_state)
-        splits = split_rows(self.cv, cases, seed)
+        splits = split_rows(self.cv, cases, table, seed, read_groups(groups, cases))
         families = library(self.effort, bool(view.schema.continuous))
         if not splits:  # nothing can be held out, so nothing can be compared
             families = families[:1]
+        fills = seldom_missing(table)
         with _threads(self._n_threads()) as each, steps(bool(self.verbose)) as report:
-            candidates = self._candidates(cases, splits, families, seed, each, report)
+            candidates, imputer = self._candidates(cases, splits, families, fills, seed, each, report)
             members, self.weights_ = _best(candidates, _MOST_MEMBERS[self.effort])
-            self.views_, self.networks_, self.predictors_ = _refit(cases, members, seed, each, report)
+            views, fits = _refit(cases, view.schema, [*members, imputer], seed, each, report)
         self.classes_ = cases.classes
         self.schema_ = view.schema
+        if all(m.is_generative for m in members):  # to leave out what is missing is exact then
+            fills = np.zeros_like(fills)
+        self.imputer_ = Imputer(fits.pop()[0], view.schema, fills)
+        self.views_ = views[:-1]
+        self.networks_, self.predictors_ = (list(networks) for networks in zip(*fits))
         self.exponents_: Floats = np.array([m.exponents.weights for m in members])
         self.offsets_: Floats = np.array([m.exponents.offset for m in members])
         self.members_ = _table_of(members, self.weights_, view.schema.frame)
@@ -205,57 +290,103 @@ class FANClassifierCV(TableClassifier):
         return self
 
     def _candidates(
-        self, cases: Cases, splits: list[Split], families: list[Family], seed: int, each: Each, report: Report
-    ) -> list[_Candidate]:
-        """Every size of every family as it is, and the best of each with exponents."""
-        folds: dict[Treatment, list[_Fold]] = {}
+        self,
+        cases: Cases,
+        splits: list[Split],
+        families: list[Family],
+        fills: NDArray[np.bool_],
+        seed: int,
+        each: Each,
+        report: Report,
+    ) -> tuple[list[_Candidate], _Candidate]:
+        """Every size of every family as it is and the best of each with exponents; and what fills in missing values.
+
+        The latter is the size of the first family, which is generative, that the rows held out are most probable under.
+        """
+        first = families[0]
+        incomplete = each(lambda s: _fold(cases, first.treatment, s), splits)
+        plain = list(_grow(first, incomplete, cases, seed, each, report))
+        imputer = max(plain, key=_log_density)
+        done = each(
+            lambda f: Imputer(f[1], f[0].view.schema, fills).completions(
+                f[0].held_out, _LONE_THREAD, N_POINTS_HELD_OUT
+            ),
+            list(zip(incomplete, imputer.predictors)),
+        )
+        folds: dict[Treatment, list[_Fold]] = {first.treatment: list(map(_completed, incomplete, done))}
+        plain = [_judged(c, folds[first.treatment]) for c in plain]
         found: list[_Candidate] = []
         for family in families:
             if family.treatment not in folds:
-                folds[family.treatment] = each(lambda s: _fold(cases, family.treatment, s), splits)  # noqa: B023
-            plain = list(_grow(family, folds[family.treatment], cases, seed, each, report))
+                seen = each(lambda s: _fold(cases, family.treatment, s), splits)  # noqa: B023
+                folds[family.treatment] = list(map(_completed, seen, done))
+            if family is not first:
+                plain = list(_grow(family, folds[family.treatment], cases, seed, each, report))
             found += plain
             if splits:
                 best = sorted(plain[1:], key=lambda c: -c.log_score)[: _WITH_EXPONENTS[self.effort]]
                 for weighted in each(_with_exponents, [plain[0], *best]):
                     found += weighted
                 report(f"{_name(family)}, exponents", 1 + len(best))
-        return found
+        return found, imputer
 
     # ------------------------------------------------------------ prediction
 
     def predict_proba(self, X: Any) -> Floats:
-        """p(c | x), missing values marginalised.
+        """p(c | x); with values missing, the mean over what they may be, given the others (M1).
+
+        A row with missing values costs as much as up to 64 rows without.
 
         Returns
         -------
         ndarray of shape (n_samples, n_classes), in the order of `classes_`
         """
-        check_is_fitted(self)
-        total = np.asarray(sum(weight * p for weight, p in zip(self.weights_, self._posteriors(X, "proba"))))
+        total = self._average(X, "proba")
         return np.asarray(total / total.sum(axis=1, keepdims=True))
 
     def predict_log_proba(self, X: Any) -> Floats:
         """Log p(c | x), as `predict_proba`, without underflow."""
-        check_is_fitted(self)
-        log_proba = np.stack(list(self._posteriors(X, "log_proba")))
-        total = np.asarray(logsumexp(log_proba + np.log(self.weights_)[:, None, None], axis=0))
+        total = self._average(X, "log_proba")
         return np.asarray(total - logsumexp(total, axis=1, keepdims=True))
 
-    def _posteriors(self, X: Any, what: Literal["proba", "log_proba"]) -> Iterator[Floats]:
-        """Those of the members, one after the other."""
+    def _average(self, X: Any, what: Literal["proba", "log_proba"]) -> Floats:
+        """(A1) of the rows, (n_rows, n_classes)."""
+        check_is_fitted(self)
+        seen = self._see(X)
+        missing = missing_cells(seen.base)
+        is_empty, is_filled = missing.all(axis=1), (missing & self.imputer_.fills).any(axis=1)
+        out = np.empty((len(missing), len(self.classes_)))
+        out[is_empty] = self.class_prior_ if what == "proba" else np.log(self.class_prior_)
         with workers(self._n_threads()) as crew:
-            for member in self._see(X):
-                yield posterior(member.table, member.model, what, crew)
+            whole = np.flatnonzero(~is_empty & ~is_filled)
+            if len(whole):
+                out[whole] = self._mixed(self._members(seen.only(whole)), what, crew)
+            for some in blocks(np.flatnonzero(~is_empty & is_filled), missing.shape[1]):
+                done = self.imputer_.complete(seen.base.only(some), crew)
+                p = self._mixed(self._members(seen.only(some), done), what, crew)
+                out[some] = done.mean(p) if what == "proba" else done.log_mean(p)
+        return out
 
-    def _see(self, X: Any) -> list[Member]:
-        """Members, each with the rows as it sees them."""
-        views = list({id(view): view for view in self.views_}.values())
-        as_they_are = self._encode(X, *(View(view.schema, None) for view in views))
-        tables = {
-            id(view): view.mix(replace(t, numbers=np.clip(t.numbers, -FURTHEST, FURTHEST)))
-            for view, t in zip(views, as_they_are)
+    def _mixed(self, members: list[Member], what: Literal["proba", "log_proba"], crew: Workers) -> Floats:
+        """(A1) of complete rows."""
+        if what == "proba":
+            return np.asarray(sum(m.weight * posterior(m.table, m.model, what, crew) for m in members))
+        log_p = [posterior(m.table, m.model, what, crew) + np.log(m.weight) for m in members]
+        return np.asarray(logsumexp(np.stack(log_p), axis=0))
+
+    def _see(self, X: Any) -> _Seen:
+        """Rows as they are encoded for the members."""
+        schemas = tuple({id(s): s for s in (self.schema_, *(v.schema for v in self.views_))}.values())
+        tables = self._encode(X, *(View(s, None) for s in schemas))
+        return _Seen(schemas, tuple(replace(t, numbers=np.clip(t.numbers, -FURTHEST, FURTHEST)) for t in tables))
+
+    def _members(self, seen: _Seen, done: Completions | None = None) -> list[Member]:
+        """Members, each with the rows, or their completions, as it sees them."""
+        encoded = {
+            id(schema): table if done is None else filled(table, schema, done)
+            for schema, table in zip(seen.schemas, seen.tables)
         }
+        tables = {id(view): view.mix(encoded[id(view.schema)]) for view in {id(v): v for v in self.views_}.values()}
         members = zip(self.views_, self.predictors_, self.exponents_, self.offsets_, self.weights_.tolist())
         return [
             Member(Discriminant(predictor, w[view.feature_of], b), tables[id(view)], view.feature_of, weight)
@@ -268,7 +399,7 @@ class FANClassifierCV(TableClassifier):
     def n_components_(self) -> int:
         """Number of components of the largest member."""
         check_is_fitted(self)
-        return max(network.structure.n_components for network in self.networks_)
+        return max(int(network.structure.n_components) for network in self.networks_)
 
     @property
     def class_prior_(self) -> Floats:
@@ -281,7 +412,8 @@ class FANClassifierCV(TableClassifier):
 
         As `FANClassifier.explain`, for the average (`fanbayes.model.average`). "component" is the number of the member
         that adds most to the probability of the class, and "responsibility" its share. The information of a missing
-        feature is the weighted mean of what it is under the members.
+        feature is the weighted mean of what it is under the members. Where a missing value is filled in (`imputer_`),
+        its contribution is that of the values which the others lead to expect; elsewhere it is 0.
 
         Parameters
         ----------
@@ -295,16 +427,28 @@ class FANClassifierCV(TableClassifier):
             Arrays, and tables by `table()`, `summary()` and `worth_observing()`.
         """
         check_is_fitted(self)
-        members = self._see(X)
-        [table] = self._encode(X, View(self.schema_, None))
+        seen = self._see(X)
         chosen = chosen_pairs(self.predict_log_proba(X), self.classes_, classes)
-        found = attribute_average(members, self.n_features_in_, chosen)
-        missing = missing_values(self.schema_, table)
+        done = self.imputer_.complete(seen.base, Workers())
+        found = attribute_average(self._members(seen, done), self.n_features_in_, chosen, done.row, done.weight)
+        found = self._without_evidence(found, missing_cells(seen.base), chosen)
+        missing = missing_values(self.schema_, seen.base)
         gain = np.zeros(missing.shape)
-        for member, view, network in zip(members, self.views_, self.networks_):
+        for member, view, network in zip(self._members(seen), self.views_, self.networks_):
             states = softmax(posterior(member.table, member.model, "states", Workers()), axis=1)
             gain += member.weight * information_gain(network, view.schema, states, missing)
-        return told(found, self.schema_, table, self.classes_[chosen], gain)
+        return told(found, self.schema_, seen.base, self.classes_[chosen], gain)
+
+    def _without_evidence(self, found: Attribution, missing: NDArray[np.bool_], pairs: NDArray[Any]) -> Attribution:
+        """The log-odds of rows in which everything is missing are those of `class_prior_`."""
+        is_empty = np.all(missing, axis=1)
+        prior = np.log(self.class_prior_)[pairs] @ [1.0, -1.0]
+        return replace(
+            found,
+            log_odds=np.where(is_empty, prior, found.log_odds),
+            prior=np.where(is_empty, prior, found.prior),
+            contributions=np.where(is_empty[:, None], 0.0, found.contributions),
+        )
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[Any, NDArray[Any]]:
         """Draw rows and their classes from the members, without exponents, each as often as it weighs.
@@ -349,8 +493,22 @@ def _threads(n: int) -> Iterator[Each]:
 
 def _fold(cases: Cases, treatment: Treatment, split: Split) -> _Fold:
     train, test = split
-    view, table = cases.view(treatment, np.where(train, cases.labels, np.int32(-1)))
-    return _Fold(table.only(train).fused(), table.only(test).fused(), view)
+    view, table = cases.view(treatment, np.where(train > 0, cases.labels, np.int32(-1)))
+    training, held_out = (_cases_of(table, weights) for weights in (train, test))
+    return _Fold(view, view.mix(training).fused(), held_out, None, view.mix(held_out).fused())
+
+
+def _cases_of(table: EncodedTable, weights: Floats) -> EncodedTable:
+    """Rows of positive weight."""
+    keep = weights > 0
+    return replace(table.only(keep), weights=None if (weights[keep] == 1).all() else weights[keep])
+
+
+def _completed(fold: _Fold, done: Completions | None) -> _Fold:
+    """The fold, judged by the completions of the rows held out."""
+    if done is None:
+        return fold
+    return replace(fold, done=done, judged=fold.view.mix(filled(fold.held_out, fold.view.schema, done)).fused())
 
 
 def _grow(
@@ -361,15 +519,21 @@ def _grow(
     best, since = -np.inf, 0
     for size in family.sizes:
         fits = each(lambda f: family.fit(size, f.training, n_classes, seed, _LONE_THREAD), folds)  # noqa: B023
-        parts = tuple(Part(f.held_out, predictor, f.view.feature_of) for f, (_, predictor) in zip(folds, fits))
         plain = neutral(len(cases.sources), n_classes)
-        found = _Candidate(family, size, parts, "none", plain, *_log_scores(parts, [plain] * len(parts)))
+        found = _Candidate(family, size, (), tuple(p for _, p in fits), "none", plain, np.empty(0), np.empty(0))
+        found = _judged(found, folds)
         report(f"{_name(family)}, {size}", len(folds))
         yield found
         since = 0 if found.log_score > best else since + 1
         best = max(best, found.log_score)
         if since == PATIENCE or not folds:
             return
+
+
+def _judged(c: _Candidate, folds: Sequence[_Fold]) -> _Candidate:
+    """A candidate with its scores in the folds."""
+    c = replace(c, folds=tuple(folds), n_cases=np.concatenate([np.empty(0), *(f.n_cases for f in folds)]))
+    return replace(c, log_scores=_log_scores(c, [c.exponents] * len(folds)))
 
 
 def _with_exponents(c: _Candidate) -> list[_Candidate]:
@@ -380,30 +544,41 @@ def _with_exponents(c: _Candidate) -> list[_Candidate]:
     rows, though, and so a little of them remains; with few rows for each feature it would be too much.
     """
     n_features = len(c.exponents.weights)
-    groups = [c.parts[k::_GROUPS] for k in range(min(_GROUPS, len(c.parts)))]
+    parts = c.parts
+    groups = [parts[k::_GROUPS] for k in range(min(_GROUPS, len(parts)))]
     if len(groups) == 1:
         return []
-    each = len(c.log_scores) >= ROWS_PER_EXPONENT * n_features
-    of_part: list[list[Exponents]] = [[]] * len(c.parts)
+    each = c.n_cases.sum() >= ROWS_PER_EXPONENT * n_features
+    of_part: list[list[Exponents]] = [[]] * len(parts)
     for k in range(len(groups)):
         others = [part for j, group in enumerate(groups) if j != k for part in group]
         of_part[k::_GROUPS] = [learn_exponents(others, n_features, _LONE_THREAD, each)] * len(groups[k])
-    final = learn_exponents(c.parts, n_features, _LONE_THREAD, each)
+    final = learn_exponents(parts, n_features, _LONE_THREAD, each)
     names: tuple[Weighting, ...] = ("common", "each")
     return [
-        replace(c, weighting=name, exponents=of_all, log_scores=_log_scores(c.parts, [e[i] for e in of_part])[0])
+        replace(c, weighting=name, exponents=of_all, log_scores=_log_scores(c, [e[i] for e in of_part]))
         for i, (name, of_all) in enumerate(zip(names, final))
     ]
 
 
-def _log_scores(parts: Sequence[Part], exponents: Sequence[Exponents]) -> tuple[Floats, Floats]:
-    """Log p(y | x) of the rows held out, and their weights."""
-    scores, n_cases = [np.empty(0)], [np.empty(0)]
-    for part, e in zip(parts, exponents):
+def _log_scores(c: _Candidate, exponents: Sequence[Exponents]) -> Floats:
+    """Log p(y | x) of the rows held out, with exponents for each fold."""
+    scores = [np.empty(0)]
+    for fold, predictor, e in zip(c.folds, c.predictors, exponents):
+        part = Part(fold.judged, predictor, fold.view.feature_of)
         log_proba = posterior(part.table, part.discriminant(e), "log_proba", _LONE_THREAD)
-        scores.append(log_proba[np.arange(len(log_proba)), part.table.labels])
-        n_cases.append(np.ones(len(log_proba)) if part.table.weights is None else part.table.weights)
-    return np.concatenate(scores), np.concatenate(n_cases)
+        log_proba = log_proba if fold.done is None else fold.done.log_mean(log_proba)
+        scores.append(log_proba[np.arange(len(log_proba)), fold.held_out.labels])
+    return np.concatenate(scores)
+
+
+def _log_density(c: _Candidate) -> float:
+    """Sum of log p(x) of the rows held out, of as many values as they have."""
+    total = 0.0
+    for fold, network in zip(c.folds, c.predictors):
+        joint = posterior(fold.held_out, network, "log_joint", _LONE_THREAD)
+        total += float(fold.n_cases @ logsumexp(joint, axis=1))
+    return total
 
 
 def _best(candidates: list[_Candidate], most: int) -> tuple[list[_Candidate], Floats]:
@@ -422,19 +597,26 @@ def _best(candidates: list[_Candidate], most: int) -> tuple[list[_Candidate], Fl
 
 
 def _refit(
-    cases: Cases, members: list[_Candidate], seed: int, each: Each, report: Report
-) -> tuple[list[View], list[Network], list[Network]]:
-    """Members on all rows: what each sees, its network, and what predicts."""
-    learnt = {treatment: cases.view(treatment) for treatment in {m.family.treatment for m in members}}
-    tables = {treatment: table.fused() for treatment, (_, table) in learnt.items()}
+    cases: Cases, schema: Schema, members: list[_Candidate], seed: int, each: Each, report: Report
+) -> tuple[list[View], list[tuple[Network, Network]]]:
+    """Members on all rows: what each sees, its network and what predicts."""
+    views, tables = {}, {}
+    for treatment in {m.family.treatment for m in members}:
+        view, table = cases.view(treatment)
+        # Nothing but bins makes the schemas of views differ: rows are encoded once for those that have none.
+        views[treatment] = view if treatment == "mdlp" else replace(view, schema=schema)
+        tables[treatment] = view.mix(table).fused()
     n_classes = len(cases.classes)
+    which = list(dict.fromkeys((id(m.family), m.size) for m in members))  # members may differ in their exponents alone
+    family_of = {id(m.family): m.family for m in members}
 
-    def one(m: _Candidate) -> tuple[Network, Network]:
-        return m.family.fit(m.size, tables[m.family.treatment], n_classes, seed, _LONE_THREAD)
+    def one(key: tuple[int, int]) -> tuple[Network, Network]:
+        family, size = family_of[key[0]], key[1]
+        return family.fit(size, tables[family.treatment], n_classes, seed, _LONE_THREAD)
 
-    networks, predictors = zip(*each(one, members))
+    fits = dict(zip(which, each(one, which)))
     report("members", len(members))
-    return [learnt[m.family.treatment][0] for m in members], list(networks), list(predictors)
+    return [views[m.family.treatment] for m in members], [fits[id(m.family), m.size] for m in members]
 
 
 def _name(family: Family) -> str:

@@ -1,4 +1,12 @@
-"""Rows to learn from and rows to judge by."""
+"""Cases to learn from and cases to judge by.
+
+A split is a pair of weights of the rows: as how many cases each is learnt from, and as how many it is held out. Folds
+depend on what the rows contain and on their weights, so that a row of weight 2 is the row twice, in any order:
+
+- Repeated rows that have continuous columns are taken for copies of one case: what is learnt from a copy would know
+  the row held out. They are held out together.
+- Repeated rows of discrete columns are cases that happen to be alike: they are dealt out over the folds.
+"""
 
 from __future__ import annotations
 
@@ -8,57 +16,137 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fanbayes.data.table import EncodedTable
 from fanbayes.estimators.tabular import Cases
 
+Floats = NDArray[np.float64]
+Ints = NDArray[np.integer[Any]]
 Mask = NDArray[np.bool_]
-Split = tuple[Mask, Mask]
+Split = tuple[Floats, Floats]
 
 
-def split_rows(cv: Any, cases: Cases, seed: int) -> list[Split]:
-    """Rows to learn from and labelled rows to hold out, as masks; none if there is nothing to tell apart.
+def split_rows(
+    cv: Any, cases: Cases, table: EncodedTable, seed: int, groups: NDArray[Any] | None = None
+) -> list[Split]:
+    """Weights (n_rows,) of the rows to learn from and of the labelled rows to hold out; none if nothing can be judged.
 
     Unlabelled rows are learnt from in every fold, unless the splits are given row by row.
+
+    Parameters
+    ----------
+    cv : number of folds, splitter, or pairs of indices or masks
+    table : the rows, columns as they are
+    groups : (n_rows,), rows of a group are held out together
     """
-    is_labelled = cases.labels >= 0
-    labelled, n = np.flatnonzero(is_labelled), len(cases.labels)
+    weights = np.ones(len(cases.labels)) if cases.weights is None else cases.weights
+    labelled = np.flatnonzero(cases.labels >= 0)
     if len(labelled) < 2 or len(cases.classes) < 2:
         return []
     if cv is None or isinstance(cv, (int, np.integer)):
-        k = 5 if cv is None else int(cv)
-        if len(labelled) < 2 * k:
+        n_folds = 5 if cv is None else int(cv)
+        some = (cases.labels[labelled], weights[labelled], table.only(labelled))
+        n_units, share = _folds(*some, n_folds, seed, None if groups is None else groups[labelled])
+        if n_units < 2 * n_folds:
             warnings.warn(
-                f"{len(labelled)} labelled rows are too few to judge models by in {k} folds: the only member is naive "
-                "Bayes; label more rows or use fewer folds (cv)",
+                f"{n_units:g} labelled cases are too few to judge models by in {n_folds} folds: the only member is "
+                "naive Bayes; label more rows or use fewer folds (cv)",
                 stacklevel=5,
             )
             return []
-        shuffled = np.random.default_rng(seed).permutation(labelled)
-        by_class = shuffled[np.argsort(cases.labels[shuffled], kind="stable")]
-        return [(~_mask(n, test), _mask(n, test)) for test in (by_class[f::k] for f in range(k))]
-    if hasattr(cv, "split"):  # it sees the labelled rows
-        y = cases.classes[cases.labels[labelled]]
-        try:
-            pairs = list(cv.split(np.zeros((len(y), 1)), y))
-        except (TypeError, ValueError) as error:
-            raise ValueError(
-                f"cv cannot split the rows: {error} Give the splits themselves, cv=list(splitter.split(X, y, groups))"
-            ) from error
-        found = [(_mask(n, labelled[train]) | ~is_labelled, _mask(n, labelled[test])) for train, test in pairs]
-    else:
-        place = np.cumsum(cases.present) - 1  # of each row given, among those that count
-        found = []
-        for pair in cv:
-            train, test = (_mask(n, place[i][cases.present[i]]) for i in _indices(pair, len(cases.present)))
-            if (train & test).any():
-                raise ValueError(f"split {len(found)} of cv holds out rows that it also learns from")
-            found.append((train, test & is_labelled))
+        held_out = np.zeros((n_folds, len(weights)))
+        held_out[:, labelled] = share * weights[labelled]
+        return [(weights - w, w) for w in held_out]
+    found = _splits_given(cv, cases, labelled, groups)
     if not found:
         raise ValueError(
             "cv has no splits; give a number of folds, a splitter, or pairs of rows to learn from and test"
         )
+    is_labelled = cases.labels >= 0
     for number, (train, test) in enumerate(found):
-        if not (train & is_labelled).any() or not test.any():
+        if not (train & is_labelled).any() or not (test & is_labelled).any():
             raise ValueError(f"split {number} of cv has no labelled row to learn from, or none to hold out")
+    return [(weights * train, weights * (test & is_labelled)) for train, test in found]
+
+
+def read_groups(groups: Any, cases: Cases) -> NDArray[np.intp] | None:
+    """Number of the group of each row that counts (n_rows,)."""
+    if groups is None:
+        return None
+    found = np.asarray(groups)
+    if found.shape != cases.present.shape:
+        raise ValueError(f"groups has shape {found.shape}; it takes one entry for each of {len(cases.present)} rows")
+    known: dict[Any, int] = {}
+    numbers = np.array([known.setdefault(g, len(known)) for g in found[cases.present].tolist()], dtype=np.intp)
+    if any(g is None or g != g for g in known):
+        raise ValueError("groups has missing entries; give every row a group, a row on its own one of its own")
+    return numbers
+
+
+def _folds(
+    labels: Ints, weights: Floats, table: EncodedTable, n_folds: int, seed: int, groups: Ints | None
+) -> tuple[float, Floats]:
+    """Number of cases to deal out, and the share of each row that each fold holds out (n_folds, n_rows)."""
+    odd = 2 * int(np.random.default_rng(seed).integers(2**31)) + 1
+    key = table.fingerprint * np.uint32(odd)  # equal for equal rows, in another order for every seed
+    if groups is None and not table.layout.n_numbers:
+        share = np.empty((n_folds, len(labels)))
+        order = np.lexsort((key, labels))
+        share[:, order] = _dealt(weights[order], n_folds)
+        return float(weights.sum()), share
+    _, group = np.unique(key if groups is None else groups, return_inverse=True)
+    fold = _fold_of_groups(group, labels, weights, key, n_folds)
+    return len(fold), (fold[group] == np.arange(n_folds)[:, None]).astype(np.float64)
+
+
+def _dealt(weights: Floats, n_folds: int) -> Floats:
+    """Share of each row in each fold (n_folds, n_rows), case after case dealt to fold after fold like cards.
+
+    Of a line of cases as long as all weights, fold f gets [f, f + 1), [f + n_folds, f + n_folds + 1), ...
+    """
+    end = np.cumsum(weights)
+    turns, rest = np.divmod(np.concatenate([[0.0], end]), n_folds)
+    up_to = turns + np.clip(rest - np.arange(n_folds)[:, None], 0.0, 1.0)
+    share = np.diff(up_to, axis=1) / weights
+    return np.where(share < 1e-9, 0.0, np.where(share > 1 - 1e-9, 1.0, share))  # no slivers by rounding
+
+
+def _fold_of_groups(group: Ints, labels: Ints, weights: Floats, key: Ints, n_folds: int) -> Ints:
+    """Fold of each group (n_groups,): those of a class, the heaviest of the group's, dealt out by weight."""
+    n_groups, n_classes = int(group.max()) + 1, int(labels.max()) + 1
+    pair, pair_of = np.unique(group.astype(np.int64) * n_classes + labels, return_inverse=True)
+    mass = np.bincount(pair_of, weights)
+    heaviest_first = np.lexsort((pair % n_classes, -mass, pair // n_classes))
+    _, first = np.unique(pair[heaviest_first] // n_classes, return_index=True)
+    stratum = pair[heaviest_first][first] % n_classes
+    key_of = np.zeros(n_groups, dtype=key.dtype)
+    np.maximum.at(key_of, group, key)
+    fold = np.empty(n_groups, dtype=np.intp)
+    order = np.lexsort((key_of, -np.bincount(group, weights), stratum))
+    fold[order] = np.arange(n_groups) % n_folds
+    return fold
+
+
+def _splits_given(cv: Any, cases: Cases, labelled: Ints, groups: Ints | None) -> list[tuple[Mask, Mask]]:
+    """Rows to learn from and rows to hold out, of a splitter or of splits given row by row."""
+    n = len(cases.labels)
+    if hasattr(cv, "split"):  # it sees the labelled rows
+        y = cases.classes[cases.labels[labelled]]
+        try:
+            pairs = list(cv.split(np.zeros((len(y), 1)), y, None if groups is None else groups[labelled]))
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"cv cannot split the rows: {error} Give fit its groups=, or the splits themselves, "
+                "cv=list(splitter.split(X, y))"
+            ) from error
+        unlabelled = cases.labels < 0
+        return [(_mask(n, labelled[train]) | unlabelled, _mask(n, labelled[test])) for train, test in pairs]
+    place = np.cumsum(cases.present) - 1  # of each row given, among those that count
+    found: list[tuple[Mask, Mask]] = []
+    for pair in cv:
+        train, test = (_mask(n, place[i][cases.present[i]]) for i in _indices(pair, len(cases.present)))
+        if (train & test).any():
+            raise ValueError(f"split {len(found)} of cv holds out rows that it also learns from")
+        found.append((train, test))
     return found
 
 

@@ -57,7 +57,7 @@ class Cases:
     present: NDArray[np.bool_]
 
     def view(self, treatment: Treatment, known: NDArray[np.int32] | None = None) -> tuple[View, EncodedTable]:
-        """How a model sees the columns, and the rows; learnt by all labels or by those that are `known`."""
+        """How a model sees the columns, and the rows, not mixed yet; learnt by all labels or by those `known`."""
         known = self.labels if known is None else known
         columns = (self.sources, self.is_category, self.frame)
         return learn_view(*columns, self.labels, self.weights, treatment, known, len(self.classes))
@@ -76,8 +76,8 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     classes_: NDArray[Any]
 
     @abstractmethod
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
-        """Learn; what is set on the way is forgotten if it fails."""
+    def _fit(self, *given: Any) -> Self:
+        """Learn from what `fit` was given; what is set on the way is forgotten if it fails."""
 
     @abstractmethod
     def predict_proba(self, X: Any) -> Floats:
@@ -108,11 +108,15 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         -------
         self
         """
+        return self._fit_whole(X, y, sample_weight)
+
+    def _fit_whole(self, *given: Any) -> Self:
+        """`_fit`; if it fails, nothing has changed."""
         before = dict(self.__dict__)
         try:
-            return self._fit(X, y, sample_weight)
+            return self._fit(*given)
         except BaseException:
-            self.__dict__ = before  # a fit that fails changes nothing
+            self.__dict__ = before
             raise
 
     def _cases(self, X: Any, y: Any, sample_weight: Any) -> Cases:

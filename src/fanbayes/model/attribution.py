@@ -230,7 +230,7 @@ def attribute(network: Network, table: EncodedTable, pairs: Ints) -> Attribution
             )
         )
         size_of_terms = np.abs(one.terms).sum(axis=1) + np.abs(other.terms).sum(axis=1)
-        check_sum(blocks[-1], size_of_terms, i)
+        check_sum(blocks[-1], size_of_terms, np.arange(i, i + len(blocks[-1].prior)))
     return Attribution(*(np.concatenate([getattr(b, f.name) for b in blocks]) for f in fields(Attribution)))
 
 
@@ -330,14 +330,14 @@ def _states_of_classes(network: Network) -> tuple[Ints, Floats]:
     return states, np.where(is_state, network.log_weight[0, states], -np.inf)
 
 
-def check_sum(found: Attribution, size_of_terms: Floats, first_row: int) -> None:
-    """Refuse contributions that do not add up, beside terms of this size (n_rows,)."""
+def check_sum(found: Attribution, size_of_terms: Floats, rows: Ints) -> None:
+    """Refuse contributions of rows, by their number, that do not add up, beside terms of this size (n_rows,)."""
     rest = np.abs(found.prior + found.contributions.sum(axis=1) - found.log_odds)
     wrong = ~(rest <= TOLERANCE * np.maximum(1.0, size_of_terms))
     if wrong.any():
         row = int(np.argmax(wrong))
         raise FloatingPointError(
-            f"the contributions of row {first_row + row} miss its log-odds, {found.log_odds[row]:g}, by {rest[row]:g}"
+            f"the contributions of row {rows[row]} miss its log-odds, {found.log_odds[row]:g}, by {rest[row]:g}"
         )
 
 

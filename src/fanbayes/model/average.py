@@ -15,6 +15,9 @@ log-odds at 0 they add up to the log-odds.
 
 The integral is taken by Gauss-Legendre rules on steps that are halved until each reproduces the change of the
 log-odds over it.
+
+A row with missing values is a mean over complete rows (M1): every member appears once for each of them, with v_m w_k in
+the place of v_m. What a missing feature contributes is then what the values that it is expected to have contribute.
 """
 
 from __future__ import annotations
@@ -50,6 +53,7 @@ class Member:
     ----------
     model : Discriminant
     table : EncodedTable
+        Complete rows: one or more for each row that is explained.
     feature_of : int (n_discrete + n_numbers,)
         Feature of each column of the layout.
     weight : v_m
@@ -61,44 +65,80 @@ class Member:
     weight: float
 
 
-def attribute_average(members: Sequence[Member], n_features: int, pairs: Ints) -> Attribution:
+def attribute_average(
+    members: Sequence[Member], n_features: int, pairs: Ints, row: Ints, weight: Floats
+) -> Attribution:
     """Contributions of the features to the log-odds of pairs of classes (n_rows, 2) under (A1).
 
-    `component` of the result is the member that contributes most to the probability of the first class, and
-    `responsibility` its share.
+    Parameters
+    ----------
+    members : Member, n complete rows in each table
+    row, weight : (n,)
+        Row that each complete one stands for, increasing, and by what weight.
+
+    Returns
+    -------
+    Attribution
+        `component` is the member that contributes most to the probability of the first class, and `responsibility`
+        its share.
     """
+    first = np.searchsorted(row, np.arange(len(pairs) + 1))
+    size = np.diff(first)
     states = sum(m.model.structure.n_states for m in members)
-    step = max(1, _NUMBERS_AT_ONCE // (states * max(len(_NODES), n_features)))
-    blocks = [
-        _attribute_block(members, n_features, pairs[i : i + step], slice(i, i + step), i)
-        for i in range(0, len(pairs), step)
-    ]
-    return Attribution(*(np.concatenate([getattr(b, f.name) for b in blocks]) for f in fields(Attribution)))
+    n = len(pairs)
+    out = Attribution(np.empty(n), np.empty(n), np.empty((n, n_features)), np.empty(n, dtype=np.intp), np.empty(n))
+    for n_each in np.unique(size):  # rows of equally many complete ones together
+        of_size = np.flatnonzero(size == n_each)
+        step = max(1, _NUMBERS_AT_ONCE // (int(n_each) * states * max(len(_NODES), n_features)))
+        for at in range(0, len(of_size), step):
+            some = of_size[at : at + step]
+            complete = first[some][:, None] + np.arange(n_each)  # (n_some, n_each)
+            found = _attribute_block(members, n_features, pairs[some], complete, weight[complete], some)
+            for f in fields(Attribution):
+                getattr(out, f.name)[some] = getattr(found, f.name)
+    return out
 
 
 def _attribute_block(
-    members: Sequence[Member], n_features: int, pairs: Ints, rows: slice, first_row: int
+    members: Sequence[Member], n_features: int, pairs: Ints, complete: Ints, weight: Floats, names: Ints
 ) -> Attribution:
+    """Those of rows, each of which stands for the complete rows and weights (n_rows, n_each).
+
+    States are ordered by complete row, then by member: every member of every complete row is an `owner`.
+    """
+    n_rows, n_each = complete.shape
     classes = np.concatenate([m.model.structure.class_of for m in members])
-    owner = np.repeat(np.arange(len(members)), [m.model.structure.n_states for m in members])
+    member_of = np.repeat(np.arange(len(members)), [m.model.structure.n_states for m in members])
+    owner = (np.arange(n_each)[:, None] * len(members) + member_of).ravel()
     log_weight = np.concatenate([m.model.kernel_arguments[0][0] for m in members])
-    terms = np.zeros((len(pairs), n_features, len(classes)))  # l_i(m, s)
+    terms = np.zeros((n_rows * n_each, n_features, len(classes)))  # l_i(m, s)
     for k, m in enumerate(members):
-        mine = np.flatnonzero(owner == k)
-        by_column = _log_probabilities(m, rows) * m.model.exponents[:, None]
+        mine = np.flatnonzero(member_of == k)
+        by_column = _log_probabilities(m, complete.ravel()) * m.model.exponents[:, None]
         terms[:, m.feature_of[:, None], mine] = by_column
-    path = _Path(classes, owner, np.array([m.weight for m in members]), pairs, log_weight, terms.sum(axis=1))
+    terms = np.moveaxis(terms.reshape(n_rows, n_each, n_features, -1), 1, 2).reshape(n_rows, n_features, -1)
+    with np.errstate(divide="ignore"):  # an improbable completion may have weight 0
+        log_owner_weight = np.log(weight)[:, :, None] + np.log([m.weight for m in members])
+    path = _Path(
+        np.tile(classes, n_each),
+        owner,
+        log_owner_weight.reshape(n_rows, -1),
+        pairs,
+        np.tile(log_weight, n_each),
+        terms.sum(axis=1),
+    )
     size = np.maximum(1.0, np.abs(terms).sum(axis=1).max(axis=1))
     coefficient = path.integrate(size)
     contributions = np.einsum("nis,ns->ni", terms, coefficient)
-    start, (end, share) = path.log_odds(np.zeros(len(pairs)))[0], path.log_odds(np.ones(len(pairs)))
+    start, (end, share) = path.log_odds(np.zeros(n_rows))[0], path.log_odds(np.ones(n_rows))
+    share = share.reshape(n_rows, n_each, len(members)).sum(axis=1)
     best = np.argmax(share, axis=1)
     found = Attribution(end, start, contributions, best, share[np.arange(len(best)), best])
-    check_sum(found, size, first_row)
+    check_sum(found, size, names)
     return found
 
 
-def _log_probabilities(member: Member, rows: slice) -> Floats:
+def _log_probabilities(member: Member, rows: Ints) -> Floats:
     """Log p(x_i | s) (n_rows, n_columns, n_states), 0 where missing."""
     network, table = member.model.network, member.table
     levels = network.layout.first_level[:-1] + table.codes_of_columns(rows)
@@ -112,8 +152,8 @@ class _Path:
 
     Attributes
     ----------
-    classes, owner : int (n_states,), class and member of each state of all members
-    weight : (n_members,)
+    classes, owner : int (n_states,), class and owner of each state: a member, for one of the complete rows
+    log_weight : (n_rows, n_owners), log v_m w_k
     pairs : int (n_rows, 2)
     start : (n_states,), a_ms
     slope : (n_rows, n_states), sum_i l_i(m, s)
@@ -121,21 +161,21 @@ class _Path:
 
     classes: Ints
     owner: Ints
-    weight: Floats
+    log_weight: Floats
     pairs: Ints
     start: Floats
     slope: Floats
 
     def log_odds(self, t: Floats, row: Ints | None = None) -> tuple[Floats, Floats]:
-        """Log-odds at t, (n,), and the members' shares in the first class, (n, n_members)."""
+        """Log-odds at t, (n,), and the owners' shares in the first class, (n, n_owners)."""
         row = np.arange(len(self.pairs)) if row is None else row
         _, log_p = self._log_classes(t, row)
-        log_mixed = log_p + np.log(self.weight)
+        log_mixed = log_p + self.log_weight[row]
         total = logsumexp(log_mixed, axis=2)  # (2, n)
         return total[0] - total[1], np.exp(log_mixed[0] - total[0][:, None])
 
     def _log_classes(self, t: Floats, row: Ints) -> tuple[Floats, Floats]:
-        """Log q_m(s), (n, n_states), and log p_m(c) of both classes, (2, n, n_members)."""
+        """Log q_m(s), (n, n_states), and log p_m(c) of both classes, (2, n, n_owners)."""
         u = self.start + t[:, None] * self.slope[row]
         edges = np.flatnonzero(np.diff(self.owner, prepend=-1))
         log_q = u - np.logaddexp.reduceat(u, edges, axis=1)[:, self.owner]
@@ -146,8 +186,8 @@ class _Path:
     def coefficient(self, t: Floats, row: Ints) -> Floats:
         """What multiplies l_i(m, s) in the derivative of the log-odds, (n, n_states)."""
         log_q, log_p = self._log_classes(t, row)
-        log_mixed = log_p + np.log(self.weight)
-        share = np.exp(log_mixed - logsumexp(log_mixed, axis=2, keepdims=True))  # r_m(c), (2, n, n_members)
+        log_mixed = log_p + self.log_weight[row]
+        share = np.exp(log_mixed - logsumexp(log_mixed, axis=2, keepdims=True))  # r_m(c), (2, n, n_owners)
         total = -(share[0] - share[1])[:, self.owner] * np.exp(log_q)
         for k, sign in ((0, 1.0), (1, -1.0)):
             mine = self.classes == self.pairs[row][:, [k]]

@@ -30,6 +30,7 @@ from fanbayes.estimators.base import NetworkClassifier
 from fanbayes.estimators.classifiers import FANClassifier, FMClassifier, NBClassifier
 from fanbayes.estimators.fan_cv import FANClassifierCV
 from fanbayes.files.atomic import write_file
+from fanbayes.learning.completion import Imputer
 from fanbayes.model.families import categorical
 from fanbayes.model.network import Network
 from fanbayes.model.structure import Structure, fan, finite_mixture, naive_bayes
@@ -253,10 +254,15 @@ def _describe_average(clf: FANClassifierCV) -> tuple[dict[str, Any], Arrays]:
             }
             for view, network, predictor in zip(clf.views_, clf.networks_, clf.predictors_)
         ],
+        "imputer": {
+            "structure": _describe_structure(clf.imputer_.network.structure),
+            "fills": _fills_of(clf.imputer_),
+        },
         "fit": {"log_score": clf.log_score_},
         "tables": {"members": from_user_table(clf.members_)},
     }
     arrays = {"weights": clf.weights_, "exponents": clf.exponents_, "offsets": clf.offsets_}
+    arrays |= _with_prefix("imputer.", _arrays_of(clf.imputer_.network, clf.schema_))
     for k, view in enumerate(views):
         if view.mixing is not None:
             arrays[f"view.{k}.mixing"] = view.mixing
@@ -265,6 +271,12 @@ def _describe_average(clf: FANClassifierCV) -> tuple[dict[str, Any], Arrays]:
         if predictor is not network:
             arrays |= _with_prefix(f"sharpened.{k}.", _arrays_of(predictor, view.schema))
     return header, arrays
+
+
+def _fills_of(imputer: Imputer) -> list[bool]:
+    """Which columns of the schema are filled in; False for those without parameters."""
+    fills = dict(zip(imputer.schema.discrete + imputer.schema.continuous, imputer.fills.tolist()))
+    return [fills.get(j, False) for j in range(len(imputer.schema.columns))]
 
 
 def _with_prefix(prefix: str, arrays: Arrays) -> Arrays:
@@ -391,6 +403,8 @@ def _restore_average(clf: FANClassifierCV, header: dict[str, Any], arrays: Array
             mixing = _array(arrays, f"view.{k}.mixing", (n, n))
             # Beyond, a product with the largest number that the encoding lets pass could overflow.
             _require(np.isfinite(mixing).all() and (np.abs(mixing) <= 1e50).all(), flaw)
+        if repr(schema) == repr(clf.schema_):  # NaN differs from itself, its text does not
+            schema = clf.schema_  # so that rows are encoded once for both
         views.append(View(schema, mixing))
     members = _entry(header, "members", list)
     wanted = {
@@ -399,19 +413,28 @@ def _restore_average(clf: FANClassifierCV, header: dict[str, Any], arrays: Array
         "offsets",
         *(f"view.{k}.mixing" for k, v in enumerate(views) if v.mixing is not None),
     }
+
+    def network(prefix: str, described: dict[str, Any], schema: Schema, normalised: bool = True) -> Network:
+        structure = _structure("FANClassifier", described, n_classes)
+        own = {f"{prefix}.{name}": name for name in _names_of_arrays(structure)}
+        _require(own.keys() <= arrays.keys(), "it does not have the arrays that it should")
+        wanted.update(own)
+        return _network({name: arrays[full] for full, name in own.items()}, structure, schema, normalised=normalised)
+
+    imputer = _entry(header, "imputer", dict)
+    fills = _entry(imputer, "fills", list)
+    _require(len(fills) == len(names) and all(type(f) is bool for f in fills), flaw)
+    order = clf.schema_.discrete + clf.schema_.continuous
+    generative = network("imputer", _entry(imputer, "structure", dict), clf.schema_)
+    clf.imputer_ = Imputer(generative, clf.schema_, np.array([fills[j] for j in order], dtype=bool))
     clf.views_, clf.networks_, clf.predictors_ = [], [], []
     for k, values in enumerate(members):
         number = _entry(values, "view", int)
         _require(0 <= number < len(views), flaw)
-        schema = views[number].schema
-        structure = _structure("FANClassifier", _entry(values, "structure", dict), n_classes)
-        networks = []
-        for kind in ("member", "sharpened") if _entry(values, "sharpened", bool) else ("member",):
-            own = {f"{kind}.{k}.{name}": name for name in _names_of_arrays(structure)}
-            _require(own.keys() <= arrays.keys(), "it does not have the arrays that it should")
-            wanted |= own.keys()
-            of_member = {name: arrays[full] for full, name in own.items()}
-            networks.append(_network(of_member, structure, schema, normalised=kind == "member"))
+        schema, described = views[number].schema, _entry(values, "structure", dict)
+        networks = [network(f"member.{k}", described, schema)]
+        if _entry(values, "sharpened", bool):
+            networks.append(network(f"sharpened.{k}", described, schema, normalised=False))
         clf.views_.append(views[number])
         clf.networks_.append(networks[0])
         clf.predictors_.append(networks[-1])

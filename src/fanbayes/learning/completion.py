@@ -1,0 +1,215 @@
+"""Missing values filled in, for models that cannot leave them out: rows as weighted complete rows.
+
+What was trained to tell classes apart knows p(c | x) of complete rows. Without some values it is the mean over what
+they may be,
+
+    p(c | x_obs) = sum_k w_k p(c | x_obs, x_k),   x_k ~ p(x_mis | x_obs) = sum_s p(s | x_obs) prod_i p(x_i | s)   (M1)
+
+and a generative network knows the latter: its features are independent given the state s. Where all that is missing
+is discrete and has few combinations of values, the x_k are all of these, and (M1) is exact under the network. Elsewhere
+they are `N_POINTS` fixed points of equal weight, a Latin hypercube: the k-th takes the state in the middle of the k-th
+of so many equal parts of p(s | x_obs), and every feature the middle of another part of p(x_i | s). The points
+are the same for all rows, so what is predicted of a row depends on that row alone.
+
+Not every missing value is filled in. In a column that is often missing in training, members have learnt what to make
+of rows without it, and that it is missing may tell something: there it is left out, in training as in prediction.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri, softmax
+
+from fanbayes.data.schema import Schema
+from fanbayes.data.table import EncodedTable, binned_codes
+from fanbayes.learning.expectation import Workers, posterior
+from fanbayes.model.network import Network
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.intp]
+Mask = NDArray[np.bool_]
+Arrays = tuple[Ints, Floats, Ints, Floats]  # row, weight, codes and numbers of completions
+
+# 16 gave log losses up to 0.02 higher on twelve sets with 10 to 60 % of the values deleted, 256 none that were lower
+# by more than 0.01.
+N_POINTS = 64
+# Share of the cases in which a column is missing from which on it is left out. To fill in everything cost four of ten
+# sets with such columns 0.01 to 0.13 in log loss, to leave out everything is what (M1) is for.
+OFTEN = 0.05
+_CELLS_AT_ONCE = 1 << 22
+
+
+@dataclass(frozen=True)
+class Completions:
+    """Complete rows that stand for the rows of a table; a row that lacks nothing stands for itself.
+
+    Attributes
+    ----------
+    row : int (n,), increasing
+        Which row each stands for.
+    weight : (n,), those of a row sum to one
+    codes : int (n, n_discrete)
+    numbers : (n, n_numbers), standardised
+    schema : the columns of these
+    """
+
+    row: Ints
+    weight: Floats
+    codes: Ints
+    numbers: Floats
+    schema: Schema
+
+    @property
+    def first(self) -> Ints:
+        """Where the completions of each row begin (n_rows,)."""
+        return np.flatnonzero(np.diff(self.row, prepend=-1))
+
+    def mean(self, p: Floats) -> Floats:
+        """(M1): the weighted mean of what is predicted of the completions (n, ...), for each row."""
+        return np.add.reduceat(p * self.weight.reshape(-1, *[1] * (p.ndim - 1)), self.first, axis=0)
+
+    def log_mean(self, log_p: Floats) -> Floats:
+        """Log of (M1), of log probabilities (n, n_classes)."""
+        with np.errstate(divide="ignore"):  # an improbable completion may have weight 0
+            return np.logaddexp.reduceat(log_p + np.log(self.weight)[:, None], self.first, axis=0)
+
+
+def missing_cells(table: EncodedTable) -> Mask:
+    """Where a value is missing (n_rows, n_discrete + n_numbers), in a table that is not fused."""
+    missing = np.empty((table.n_rows, table.layout.n_discrete + table.layout.n_numbers), dtype=bool)
+    n_levels, n_narrow, n_discrete = table.layout.n_levels, table.layout.n_narrow, table.layout.n_discrete
+    np.equal(table.narrow, n_levels[:n_narrow], out=missing[:, :n_narrow])
+    np.equal(table.wide, n_levels[n_narrow:], out=missing[:, n_narrow:n_discrete])
+    np.isnan(table.numbers, out=missing[:, n_discrete:])
+    return missing
+
+
+def blocks(rows: Ints, n_columns: int) -> Iterator[Ints]:
+    """Rows with missing values, so many at a time that their completions need little memory."""
+    step = max(1, _CELLS_AT_ONCE // (N_POINTS * max(1, n_columns)))
+    return (rows[at : at + step] for at in range(0, len(rows), step))
+
+
+def seldom_missing(table: EncodedTable) -> Mask:
+    """Columns whose missing values are filled in (n_discrete + n_numbers,)."""
+    share = np.einsum("n,nj->j", table.case_weights, missing_cells(table), optimize=False) / table.total_weight
+    return np.asarray(share < OFTEN)
+
+
+@dataclass(frozen=True)
+class Imputer:
+    """What is expected of missing values.
+
+    Attributes
+    ----------
+    network : Network of one
+    schema : its columns
+    fills : bool (n_discrete + n_numbers,)
+        Columns in which missing values are filled in.
+    """
+
+    network: Network
+    schema: Schema
+    fills: Mask
+
+    def complete(self, table: EncodedTable, crew: Workers, n_points: int = N_POINTS) -> Completions:
+        """Points and weights of (M1) for every row of a table that is not fused."""
+        network, layout = self.network, table.layout
+        missing = missing_cells(table) & self.fills
+        states = softmax(posterior(table, network, "states", crew), axis=1)
+        discrete, continuous = np.split(missing, [layout.n_discrete], axis=1)
+        combinations = np.where(discrete, np.log(layout.n_levels), 0.0).sum(axis=1)
+        is_exact = ~continuous.any(axis=1) & (combinations < math.log(n_points + 0.5))
+        parts = []
+        rows = np.flatnonzero(~is_exact)
+        if len(rows):
+            parts.append(_spread(network, rows, table, missing[rows], states[rows], n_points))
+        rows = np.flatnonzero(is_exact)
+        patterns, pattern_of = np.unique(discrete[rows], axis=0, return_inverse=True)
+        for k, pattern in enumerate(patterns):
+            some = rows[pattern_of.ravel() == k]
+            parts.append(_all_values(network, some, table, np.flatnonzero(pattern), states[some]))
+        row, weight, codes, numbers = (np.concatenate(of_part) for of_part in zip(*parts))
+        order = np.argsort(row, kind="stable")
+        return Completions(row[order], weight[order], codes[order], numbers[order], self.schema)
+
+    def completions(self, table: EncodedTable, crew: Workers, n_points: int) -> Completions | None:
+        """`complete`, or None if there is nothing to fill in."""
+        if not (missing_cells(table) & self.fills).any():
+            return None
+        return self.complete(table, crew, n_points)
+
+
+def filled(table: EncodedTable, schema: Schema, done: Completions) -> EncodedTable:
+    """The rows of a table, encoded by a schema that may bin columns, with the values of their completions."""
+    base = done.schema
+    out = table.only(done.row)
+    narrow, wide, numbers = out.narrow.copy(), out.wide.copy(), out.numbers.copy()
+    discrete_at, number_at = ({j: k for k, j in enumerate(places)} for places in (base.discrete, base.continuous))
+    for k, j in enumerate(schema.discrete):
+        column = schema[j]
+        codes = narrow[:, k] if k < narrow.shape[1] else wide[:, k - narrow.shape[1]]  # a view
+        where = codes == column.n_levels
+        if column.kind == "discrete":
+            codes[where] = done.codes[where, discrete_at[j]]
+        else:
+            codes[where] = binned_codes(base[j].restore(done.numbers[where, number_at[j]]), column)
+    for k, j in enumerate(schema.continuous):
+        where = np.isnan(numbers[:, k])
+        numbers[where, k] = done.numbers[where, number_at[j]]
+    return replace(out, narrow=narrow, wide=wide, numbers=numbers)
+
+
+def _all_values(network: Network, rows: Ints, table: EncodedTable, missing: Ints, states: Floats) -> Arrays:
+    """All combinations of the values of the missing discrete columns, as probable as they are."""
+    layout = network.layout
+    sizes = layout.n_levels[missing].tolist()
+    values = np.indices(sizes).reshape(len(sizes), math.prod(sizes))  # (n_missing, n)
+    levels = layout.first_level[missing][:, None] + values
+    p = np.exp(network.log_table[0][levels].sum(axis=0))[:, network.structure.cell_of]  # (n, n_states)
+    weight = np.einsum("rs,ns->rn", states, p, optimize=False)  # the same bits for every number of rows
+    weight /= weight.sum(axis=1, keepdims=True)
+    row = np.repeat(rows, values.shape[1])
+    codes = table.codes_of_columns()[row]
+    codes[:, missing] = np.tile(values.T, (len(rows), 1))
+    return row, weight.ravel(), codes, table.numbers[row]
+
+
+def _spread(network: Network, rows: Ints, table: EncodedTable, missing: Mask, states: Floats, n_points: int) -> Arrays:
+    """Points of the Latin hypercube, all of the same weight."""
+    layout = network.layout
+    middle = (np.arange(n_points) + 0.5) / n_points
+    parts = np.random.default_rng(0).permuted(np.tile(middle, (missing.shape[1], 1)), axis=1)  # an order a column
+    row = np.repeat(np.arange(len(rows)), n_points)
+    cell = network.structure.cell_of[_quantile(states, row, np.tile(middle, len(rows)))]
+    codes, numbers = table.codes_of_columns()[rows[row]], table.numbers[rows[row]]
+    for j in range(layout.n_discrete):
+        at = np.flatnonzero(missing[row, j])
+        if len(at):
+            first = int(layout.first_level[j])
+            p = np.exp(network.log_table[0, first : first + int(layout.n_levels[j])]).T  # (n_cells, n_levels)
+            codes[at, j] = _quantile(p, cell[at], parts[j, at % n_points])
+    for k in range(layout.n_numbers):
+        j = layout.n_discrete + k
+        at = np.flatnonzero(missing[row, j])
+        deviation = np.sqrt(network.sigma2[0, k, cell[at]])
+        numbers[at, k] = network.mean[0, k, cell[at]] + deviation * ndtri(parts[j, at % n_points])
+    return rows[row], np.full(len(row), 1.0 / n_points), codes, numbers
+
+
+def _quantile(p: Floats, which: Ints, u: Floats) -> Ints:
+    """Value at part u (n,) of the distribution `which` (n,) of several, p (n_distributions, n_values).
+
+    All are searched at once, in one array of integers: the result must not depend on where a distribution stands.
+    """
+    scale, step = 2.0**32, np.int64(2**33)
+    cumulated = np.cumsum(p, axis=1)
+    cumulated /= cumulated[:, -1:]
+    edges = np.floor(cumulated * scale).astype(np.int64) + step * np.arange(len(p))[:, None]
+    place = np.searchsorted(edges.ravel(), np.floor(u * scale).astype(np.int64) + step * which, side="right")
+    return np.asarray(np.minimum(place - which * p.shape[1], p.shape[1] - 1), dtype=np.intp)
