@@ -22,6 +22,7 @@ import page
 from measure import Result
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from fanbayes import _native
 from fanbayes.files.atomic import write_file
@@ -97,7 +98,7 @@ def show(results: list[Result]) -> None:
     table = Table("what", "asked", "reached", "")
     for r in results:
         met = {True: "[green]yes", False: "[red]no", None: ""}[r.met]
-        table.add_row(r.name, page.asked(r.to_json()), f"{r.value:.3g} {r.unit}", met)
+        table.add_row(Text(r.name), page.asked(r.to_json()), f"{r.value:.3g} {r.unit}", met)
     Console(width=None if sys.stdout.isatty() else 150).print(table)
 
 

@@ -9,6 +9,7 @@ import sys
 import threading
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -122,11 +123,29 @@ def test_what_cannot_be_written_is_named(target):
         write_file(loop, NEW)
 
 
-def test_a_file_that_is_read_only_stays(target, monkeypatch):
-    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write to every file
-    with pytest.raises(PermissionError, match=r"out\.csv cannot be written: Permission denied"):
-        write_file(target, NEW)
-    assert target.read_bytes() == OLD
+@pytest.fixture
+def nobody():
+    """A user who is not root, who may write to every file."""
+    before = os.geteuid()
+    if before == 0:
+        os.seteuid(65534)
+    yield
+    os.seteuid(before)
+
+
+def test_a_file_that_is_read_only_stays(nobody):
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "out.csv")
+        path.write_bytes(OLD)
+        path.chmod(0o444)
+        with pytest.raises(PermissionError, match=r"out\.csv cannot be written: Permission denied$"):
+            write_file(path, NEW)
+        assert path.read_bytes() == OLD
+        assert only(path)
+        Path(folder).chmod(0o500)
+        with pytest.raises(PermissionError, match=r"new\.csv cannot be written: Permission denied$"):
+            write_file(Path(folder, "new.csv"), NEW)
+        Path(folder).chmod(0o700)
 
 
 def test_permissions_are_those_of_an_ordinary_file(tmp_path):

@@ -112,9 +112,10 @@ def _replace(target: str, data: bytes) -> None:
     folder = os.path.dirname(target)
     if not os.path.isdir(folder):
         raise FileNotFoundError(errno.ENOENT, f"there is no folder {folder}")
-    old = os.stat(target) if os.path.exists(target) else None
-    if old is not None and not os.access(target, os.W_OK):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    old = None
+    if os.path.exists(target):
+        with open(target, "rb+", buffering=0) as file:  # a rename would replace what may not be written to
+            old = os.fstat(file.fileno())
     _remove_stale(folder)
     with _temporary(folder) as file:
         _write_all(file, data)
