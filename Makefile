@@ -2,9 +2,10 @@ PY := .venv/bin/python
 NATIVE := CMakeLists.txt $(wildcard src/native/*)
 
 DATA ?=
+RUN := build/published/$(shell git describe --always --dirty --exclude '*')
 SECONDS ?= 300
 
-.PHONY: test test-slow fuzz lint demo docs bench quality clean
+.PHONY: test test-slow fuzz lint demo docs docs-output bench quality published pages need-data clean
 
 .venv/bin/python:
 	python3 -m venv .venv
@@ -39,6 +40,10 @@ docs: .venv/.docs
 	.venv/bin/mkdocs build --strict --quiet
 	@echo "The guide: build/docs/index.html"
 
+# Runs the examples of README and guide and writes below each what it prints.
+docs-output: .venv/.installed
+	$(PY) docs/examples.py
+
 .venv/.docs: .venv/.installed
 	$(PY) -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
 	touch $@
@@ -48,9 +53,29 @@ bench: .bench-venv/.installed
 	.bench-venv/bin/python benchmarks/run.py $(if $(DATA),--data $(DATA))
 
 # Probabilities against those of other classifiers on the datasets of DATA: hours, but it goes on where it stopped.
-quality: .bench-venv/.installed
-	.bench-venv/bin/python benchmarks/quality/run.py --data $(or $(DATA),../shared/data)
-	.bench-venv/bin/python benchmarks/quality/report.py --data $(or $(DATA),../shared/data)
+quality: need-data .bench-venv/.installed
+	.bench-venv/bin/python benchmarks/quality/run.py --data $(DATA)
+	.bench-venv/bin/python benchmarks/quality/report.py --data $(DATA)
+
+# Everything that is published, by the code as it is: hours. First all is run, into a folder of this commit, so that it
+# goes on where it stopped and takes nothing over from another commit; only then are files of the project written.
+published: need-data .venv/.installed .bench-venv/.installed
+	.venv/bin/fanbayes study real --suite $(DATA) --out $(RUN)/real --jobs 2
+	.venv/bin/fanbayes study simulated --suite $(DATA) --out $(RUN)/simulated --jobs 2
+	.bench-venv/bin/python benchmarks/quality/run.py --data $(DATA) --out $(RUN)/quality
+	.bench-venv/bin/python benchmarks/run.py --data $(DATA) --out $(RUN)/speed
+	.bench-venv/bin/python benchmarks/quality/report.py --data $(DATA) --records $(RUN)/quality
+	$(PY) benchmarks/publish.py $(RUN)
+	$(MAKE) pages docs-output
+
+need-data:
+	@test -n "$(DATA)" || { echo "Which datasets? Give a folder with a manifest.json: DATA=folder"; exit 2; }
+
+# The pages of all results, from what is stored beside them; nothing is run again.
+pages: .venv/.installed
+	.venv/bin/fanbayes study report docs/results
+	$(PY) benchmarks/quality/report.py
+	$(PY) benchmarks/page.py
 
 .bench-venv/.installed: pyproject.toml benchmarks/requirements.txt $(NATIVE) $(shell find src/fanbayes -name '*.py')
 	python3 -m venv .bench-venv

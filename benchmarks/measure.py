@@ -13,7 +13,7 @@ from fanbayes import _native
 
 @dataclass(frozen=True)
 class Result:
-    """One line of the table: what was asked, what was reached.
+    """One line of the table: a goal, what was reached.
 
     `value` and `target` are ratios wherever possible: these machines are shared and noisy. `better` tells
     whether more or less is better.

@@ -1,4 +1,4 @@
-"""One page of all results: what was asked, what was reached, and how time and memory grow."""
+"""One page of all results: the goals, what was reached, and how time and memory grow."""
 
 from __future__ import annotations
 
@@ -23,12 +23,15 @@ def write(folder: Path) -> Path:
     files = {f.stem: json.loads(f.read_text()) for f in sorted(folder.glob("*.json"))}
     lines = "".join(_row(name, r) for name, content in files.items() for r in content["results"])
     figures = "".join(_growth(what, files["growth"]["results"]) for what in ("time", "memory") if "growth" in files)
-    where = "".join(f"<li>{escape(text)}</li>" for text in sorted({_environment(c) for c in files.values()}))
+    measured: dict[str, list[str]] = {}
+    for name, content in files.items():
+        measured.setdefault(_environment(content), []).append(name)
+    where = "".join(f"<li>{', '.join(names)}: {escape(text)}</li>" for text, names in measured.items())
     page = folder / "index.html"
     html = (
         f"<!doctype html><html lang=en><meta charset=utf-8><title>fanbayes: speed</title><style>{STYLE}</style>"
         f"<h1>Speed</h1><p>Ratios within one run. Measured on:</p><ul>{where}</ul>"
-        f"<table><tr><th>section<th>what<th>asked<th>reached<th></tr>{lines}</table>"
+        f"<table><tr><th>section<th>what<th>goal<th>reached<th></tr>{lines}</table>"
         f"<h2>Growth</h2><p>Both axes logarithmic, each axis divided by its first value; a slope of 1 is dashed.</p>"
         f"{figures}</html>\n"
     )
@@ -36,20 +39,21 @@ def write(folder: Path) -> Path:
     return page
 
 
-def asked(r: dict[str, Any]) -> str:
+def goal(r: dict[str, Any]) -> str:
     """The target, as text."""
     return "" if r["target"] is None else f"{'≥' if r['better'] == 'more' else '≤'} {r['target']:g} {r['unit']}"
 
 
 def _row(section: str, r: dict[str, Any]) -> str:
     met = {True: "<td class=yes>yes", False: "<td class=no>no", None: "<td>"}[r["met"]]
-    return f"<tr><td>{section}<td>{escape(r['name'])}<td>{asked(r)}<td>{r['value']:.3g} {escape(r['unit'])}{met}</tr>"
+    return f"<tr><td>{section}<td>{escape(r['name'])}<td>{goal(r)}<td>{r['value']:.3g} {escape(r['unit'])}{met}</tr>"
 
 
 def _environment(content: dict[str, Any]) -> str:
     e = content["environment"]
     versions = ", ".join(f"{name} {number}" for name, number in e["versions"].items())
-    return f"{e['processor']}, {e['cores']} cores, {e['backend']}; Python {e['python']}, {versions}; {e['date']}"
+    machine = f"{e['processor']}, {e['cores']} cores, {e['backend']}"
+    return f"{e['date']}, commit {e['commit']}; {machine}; Python {e['python']}, {versions}"
 
 
 def _growth(what: str, results: list[dict[str, Any]]) -> str:
@@ -79,3 +83,7 @@ def _growth(what: str, results: list[dict[str, Any]]) -> str:
         f"<figure><svg width={width} height={height} role=img aria-label='growth of {what}'>{lines}{ticks}</svg>"
         f"<figcaption>{what}, and the slope for each axis</figcaption></figure>"
     )
+
+
+if __name__ == "__main__":
+    print(f"The page: {write(Path(__file__).parent / 'results')}")

@@ -1,4 +1,4 @@
-"""Run the benchmarks and print what was asked and what was reached.
+"""Run the benchmarks and print the goals and what was reached.
 
     python benchmarks/run.py [SECTION ...] [--data DIR] [--out DIR]
 
@@ -12,7 +12,6 @@ import importlib
 import json
 import os
 import platform
-import subprocess
 import sys
 import time
 from importlib.metadata import version
@@ -26,6 +25,7 @@ from rich.text import Text
 
 from fanbayes import _native
 from fanbayes.files.atomic import write_file
+from fanbayes.study.provenance import commit, processor
 
 SECTIONS = [
     "iteration",
@@ -64,26 +64,15 @@ def main() -> None:
 
 def environment() -> dict[str, object]:
     """Machine, versions and commit."""
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
     return {
         "processor": processor(),
         "cores": os.cpu_count(),
         "backend": _native.backend(),
         "python": platform.python_version(),
         "versions": {name: version(name) for name in PEERS},
-        "commit": commit.stdout.strip(),
+        "commit": commit(Path(__file__).parent),
         "date": time.strftime("%Y-%m-%d"),
     }
-
-
-def processor() -> str:
-    """Its name, where the system tells."""
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        for line in info.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    return platform.processor()
 
 
 def write(folder: Path, results: dict[str, list[Result]]) -> None:
@@ -95,10 +84,10 @@ def write(folder: Path, results: dict[str, list[Result]]) -> None:
 
 
 def show(results: list[Result]) -> None:
-    table = Table("what", "asked", "reached", "")
+    table = Table("what", "goal", "reached", "")
     for r in results:
         met = {True: "[green]yes", False: "[red]no", None: ""}[r.met]
-        table.add_row(Text(r.name), page.asked(r.to_json()), f"{r.value:.3g} {r.unit}", met)
+        table.add_row(Text(r.name), page.goal(r.to_json()), f"{r.value:.3g} {r.unit}", met)
     Console(width=None if sys.stdout.isatty() else 150).print(table)
 
 

@@ -15,7 +15,8 @@ import pytest
 from test_study_analysis import CARDS, RECORDS, card, record, simulated
 
 from fanbayes.study.plan import CRITERIA
-from fanbayes.study.records import Outcomes, StudyError, environment
+from fanbayes.study.provenance import environment
+from fanbayes.study.records import Outcomes, StudyError
 from fanbayes.study.report import find_studies, page, write_page
 
 pytest.importorskip("jinja2")

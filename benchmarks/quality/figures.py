@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from html import escape
+from typing import Any
 
 import numpy as np
-from analysis import Results, Standing, common
-
-from fanbayes.study.plan import Card
 
 LEAST_LOSS = 1e-3  # lower ones lie on the edge
 
 
-def rank_figure(standings: Sequence[Standing], ours: str) -> str:
+def rank_figure(standings: Sequence[Mapping[str, Any]], ours: str) -> str:
     """Mean rank of each method in log loss, the best on top."""
     row, left, width, top = 26, 160, 760, 26
     most = len(standings)
@@ -28,10 +26,10 @@ def rank_figure(standings: Sequence[Standing], ours: str) -> str:
         for k in range(1, most + 1)
     ]
     for k, standing in enumerate(standings):
-        y, rank = top + row * (k + 0.5), standing.rank["log_loss"]
-        which = "ours" if standing.method == ours else "peer"
+        y, rank = top + row * (k + 0.5), standing["rank"]["log_loss"]
+        which = "ours" if standing["method"] == ours else "peer"
         marks.append(
-            f'<text class="{which}" x="{left - 14}" y="{y + 4:.1f}" text-anchor="end">{standing.method}</text>'
+            f'<text class="{which}" x="{left - 14}" y="{y + 4:.1f}" text-anchor="end">{standing["method"]}</text>'
             f'<line class="stem" x1="{x(1):.1f}" x2="{x(rank):.1f}" y1="{y:.1f}" y2="{y:.1f}"/>'
             f'<circle class="{which}" cx="{x(rank):.1f}" cy="{y:.1f}" r="6"/>'
             f'<text x="{x(rank) + 12:.1f}" y="{y + 4:.1f}">{rank:.2f}</text>'
@@ -39,14 +37,15 @@ def rank_figure(standings: Sequence[Standing], ours: str) -> str:
     return _svg(width, height, "Mean rank in log loss", marks)
 
 
-def scatter_figure(
-    results: Results, ours: str, other: str, cards: Mapping[str, Card], halves: Mapping[str, str]
-) -> str:
+def scatter_figure(datasets: Mapping[str, Mapping[str, Any]], ours: str, other: str) -> str:
     """Log loss of the other method (across) and of ours (up) on each dataset, on logarithmic scales."""
     size, left, top = 240, 40, 8
     inner = size - left - top
-    names = common(results, (ours, other), sorted(cards))
-    losses = {name: [results[method][name].measures["log_loss"] for method in (other, ours)] for name in names}
+    losses = {
+        name: [dataset["measures"][method]["log_loss"] for method in (other, ours)]
+        for name, dataset in sorted(datasets.items())
+        if ours in dataset["measures"] and other in dataset["measures"]
+    }
     most = max([2.0, *(max(pair) for pair in losses.values())])
 
     def scale(loss: float) -> float:
@@ -68,10 +67,10 @@ def scatter_figure(
         )
     marks.append(f'<line class="diagonal" x1="{left}" y1="{top + inner}" x2="{left + inner}" y2="{top}"/>')
     for name, (theirs, mine) in losses.items():
-        radius = 1.2 + 0.75 * np.log10(cards[name].n_rows)
+        radius = 1.2 + 0.75 * np.log10(datasets[name]["n_rows"])
         title = f"{name}: {ours} {mine:.4f}, {other} {theirs:.4f}"
         marks.append(
-            f'<circle class="{halves[name]}" cx="{x(theirs):.1f}" cy="{y(mine):.1f}" r="{radius:.1f}">'
+            f'<circle class="{datasets[name]["half"]}" cx="{x(theirs):.1f}" cy="{y(mine):.1f}" r="{radius:.1f}">'
             f"<title>{escape(title)}</title></circle>"
         )
     return _svg(size, size + 12, f"{ours} against {other}", marks)

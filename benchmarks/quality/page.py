@@ -2,48 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import jinja2
-import numpy as np
 from figures import rank_figure, scatter_figure
-from settings import COMMAND, SETTINGS, about
-from study import Asked, Scope, Study
-from text import counts, number, p_text, seconds
+from settings import COMMAND, SETTINGS
+from summary import Summary
+from text import counts, number, p_text, run_text, seconds, unfinished_text
 
 HERE = Path(__file__).parent
 
 
-def page(study: Study, scopes: Sequence[Scope], asked: Asked) -> str:
+def page(found: Summary) -> str:
     """Self-contained HTML in the style of the study's report."""
     loader = jinja2.ChoiceLoader([jinja2.FileSystemLoader(HERE), jinja2.PackageLoader("fanbayes.study")])
     environment = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.filters |= {"number": number, "p": p_text, "counts": counts, "seconds": seconds, "median": np.median}
-    others = [method for method in study.methods if method != study.ours]
+    environment.filters |= {
+        "number": number,
+        "p": p_text,
+        "counts": counts,
+        "seconds": seconds,
+        "run": run_text,
+        "unfinished": unfinished_text,
+    }
+    ours = found["ours"]
+    others = [method for method in found["methods"] if method != ours]
     return environment.get_template("page.html.jinja").render(
-        ours=study.ours,
-        methods=study.methods,
-        cards=study.cards,
-        scopes=scopes,
-        ranks={scope.key: rank_figure(scope.standings, study.ours) for scope in scopes},
-        asked=asked,
-        missing=study.missing,
-        scatters=[(m, scatter_figure(study.results, study.ours, m, study.cards, study.halves)) for m in others],
-        table=dataset_table(study),
+        **found,
+        ranks={scope["key"]: rank_figure(scope["standings"], ours) for scope in found["scopes"]},
+        scatters=[(other, scatter_figure(found["datasets"], ours, other)) for other in others],
+        table=dataset_table(found),
         settings=SETTINGS,
-        about=about(),
         command=COMMAND,
     )
 
 
-def dataset_table(study: Study) -> list[dict[str, Any]]:
+def dataset_table(found: Summary) -> list[dict[str, Any]]:
     """Log loss of each method on each dataset, small datasets first."""
     rows = []
-    for card in sorted(study.cards.values(), key=lambda card: (card.n_rows, card.name)):
-        found = [study.results[method].get(card.name) for method in study.methods]
-        values = [None if result is None else round(result.measures["log_loss"], 3) for result in found]
+    for name, dataset in sorted(found["datasets"].items(), key=lambda item: (item[1]["n_rows"], item[0])):
+        measures = [dataset["measures"].get(method) for method in found["methods"]]
+        values = [None if m is None else round(m["log_loss"], 3) for m in measures]
         best = min((value for value in values if value is not None), default=None)
-        rows.append({"card": card, "half": study.halves[card.name], "losses": values, "best": best})
+        rows.append({"name": name, **dataset, "losses": values, "best": best})
     return rows

@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from fanbayes.files.atomic import append_line
+from fanbayes.files.atomic import append_line, write_file
 
 Record = dict[str, Any]
 Key = tuple[str, int, int]
@@ -23,12 +23,26 @@ class Records:
     ----------
     folder : Path
         Made if it is not there.
+
+    Attributes
+    ----------
+    runs : list of dict
+        Environments of all runs that wrote here, in `runs.json`; a record has the place of its own in that list.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
+        file = folder / "runs.json"
+        self.runs: list[Record] = json.loads(file.read_bytes()) if file.exists() else []
         self.known = {path.stem: _read(path) for path in sorted(folder.glob("*.jsonl"))}
+
+    def begin(self, environment: Record) -> int:
+        """Place of a run in the list; one that goes on in the same environment is the same run."""
+        if environment not in self.runs:
+            self.runs.append(environment)
+            write_file(self.folder / "runs.json", (json.dumps(self.runs, indent=1) + "\n").encode())
+        return self.runs.index(environment)
 
     def has(self, method: str, dataset: str, fold: int, n_folds: int) -> bool:
         """Whether there is a result, and not an error only."""

@@ -1,6 +1,7 @@
-"""Write the page, the tables and the records of the quality benchmark.
+"""Write the page and the tables of the quality benchmark.
 
-    python benchmarks/quality/report.py --data DIR [--records DIR] [--out DIR]
+    python benchmarks/quality/report.py --data DIR [--records DIR] [--out DIR]     from the records of a run
+    python benchmarks/quality/report.py [--out DIR]                                again, from OUT/summary.json
 
 May be run while the benchmark is still running: methods are compared on the datasets that all have finished.
 """
@@ -10,44 +11,44 @@ from __future__ import annotations
 import argparse
 import json
 import lzma
-from collections.abc import Sequence
 from pathlib import Path
 
-from methods import METHODS
 from page import page
 from readme import readme
-from records import Record, Records
-from study import Study, read
-from summary import csv_lines, summary
+from records import Records
+from summary import Summary, csv_lines, summary
 
 from fanbayes.files.atomic import write_file
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="folder of datasets with a manifest.json")
+    parser.add_argument("--data", type=Path, help="folder of datasets with a manifest.json")
     parser.add_argument("--records", type=Path, default=Path("build/quality"), help="where run.py has written")
     parser.add_argument("--out", type=Path, default=Path("docs/results/quality"))
-    parser.add_argument("--ours", default="fan_cv", choices=METHODS, help="the method that is held against the others")
+    parser.add_argument("--ours", default="fan_cv", help="the method that is held against the others")
     options = parser.parse_args()
-    records = Records(options.records / "records").all()
-    study = read(options.data, records, options.ours)
-    write(options.out, study, records)
+    options.out.mkdir(parents=True, exist_ok=True)
+    if options.data is not None:
+        summarise(options.data, options.records, options.ours, options.out)
+    for name, content in pages(json.loads((options.out / "summary.json").read_bytes())).items():
+        write_file(options.out / name, content.encode())
     print(f"The page: {options.out / 'index.html'}")
 
 
-def write(folder: Path, study: Study, records: Sequence[Record]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    scopes = study.scopes()
-    asked = study.asked(scopes)
-    files = {
-        "index.html": page(study, scopes, asked).encode(),
-        "README.md": readme(study, scopes, asked).encode(),
-        "summary.json": (json.dumps(summary(study, scopes, asked), indent=1) + "\n").encode(),
-        "records.csv.xz": lzma.compress("".join(csv_lines(records)).encode()),
-    }
-    for name, content in files.items():
-        write_file(folder / name, content)
+def summarise(data: Path, folder: Path, ours: str, out: Path) -> None:
+    """Write the summary, and the records without what is kept of each row."""
+    from study import read  # needs the libraries of all methods
+
+    records = Records(folder / "records")
+    found = summary(read(data, records.all(), ours), records.all(), records.runs)
+    write_file(out / "summary.json", (json.dumps(found, indent=1) + "\n").encode())
+    write_file(out / "records.csv.xz", lzma.compress("".join(csv_lines(records.all())).encode()))
+
+
+def pages(found: Summary) -> dict[str, str]:
+    """Content of the files that are made from the summary."""
+    return {"index.html": page(found), "README.md": readme(found)}
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import argparse
 import os
 import sys
 import time
+import traceback
 import warnings
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -30,9 +31,11 @@ from records import Record, Records
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from scores import scores
+from settings import PACKAGES
 
 from fanbayes.commands.output import printable
 from fanbayes.study.datasets import Dataset, load_suite
+from fanbayes.study.provenance import environment
 
 
 @dataclass(frozen=True)
@@ -50,10 +53,10 @@ def main() -> None:
     options = arguments()
     records = Records(options.out / "records")
     tasks = [task for task in plan(options) if not records.has(task.method, task.dataset, task.fold, task.n_folds)]
-    failures = run(tasks, records, options.jobs)
+    number = records.begin(environment(PACKAGES, Path(__file__).parent) | {"threads": "1"})
+    failures = run(tasks, records, options.jobs, number)
     for line in failures:
-        print(line, file=sys.stderr)
-    sys.exit(bool(failures))
+        print(line, file=sys.stderr)  # the page tells of them too
 
 
 def arguments() -> argparse.Namespace:
@@ -88,8 +91,8 @@ def plan(options: argparse.Namespace) -> list[Task]:
     return tasks
 
 
-def run(tasks: list[Task], records: Records, jobs: int) -> list[str]:
-    """Do the tasks in processes of their own, write what comes back, and return what failed."""
+def run(tasks: list[Task], records: Records, jobs: int, number: int) -> list[str]:
+    """Do the tasks in processes of their own, write what comes back with the number of the run; return what failed."""
     failures = []
     columns = TextColumn("{task.description:32}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     with (
@@ -102,7 +105,7 @@ def run(tasks: list[Task], records: Records, jobs: int) -> list[str]:
         try:
             for future in as_completed(waiting):
                 task = waiting.pop(future)
-                record = future.result()
+                record = future.result() | {"run": number}
                 records.add(record)
                 if "error" in record:
                     failures.append(f"{task.method} on {task.dataset}, fold {task.fold}: {record['error']}")
@@ -122,7 +125,16 @@ def execute(task: Task) -> Record:
             warnings.simplefilter("ignore")
             return identity | fit_and_predict(_dataset(task.data, task.dataset), task)
     except Exception as error:
-        return identity | {"error": f"{type(error).__name__}: {error}"}
+        return identity | {"error": f"{type(error).__name__}: {error} (in {raised_in(error)})"}
+
+
+def raised_in(error: Exception) -> str:
+    """Modules that an exception came through, the deepest of each library."""
+    deepest: dict[str, str] = {}
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        module = str(frame.f_globals["__name__"])
+        deepest[module.partition(".")[0]] = module
+    return ", ".join(deepest.values())
 
 
 @lru_cache(maxsize=1)

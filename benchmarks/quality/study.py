@@ -1,4 +1,4 @@
-"""Results brought together with the datasets: what the page, the text and the summary are made of."""
+"""Results brought together with the datasets: what the summary is made of."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from analysis import MEASURES, Results, Standing, against_each, common, gather, standings
-from asked import Answer, Question, View, questions
 from folds import Half, folds, half
+from goals import Answer, Question, View, questions
 from methods import METHODS
 from records import Record
 
@@ -17,7 +17,7 @@ from fanbayes.study.datasets import load_suite
 from fanbayes.study.plan import Card, describe
 
 # Each question with its answer for each scope.
-Asked = Sequence[tuple[Question, list[Answer | None]]]
+Goals = Sequence[tuple[Question, list[Answer | None]]]
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Study:
             self._scope("development", "Development half", "development"),
         ]
 
-    def asked(self, scopes: Sequence[Scope]) -> Asked:
+    def goals(self, scopes: Sequence[Scope]) -> Goals:
         """Answer all questions for each scope."""
         views = [View(self.results, self.methods, scope.datasets, self.cards) for scope in scopes]
         return [(question, [question.answer(view) for view in views]) for question in questions(self.ours)]
@@ -67,12 +67,6 @@ class Study:
             for comparison, p in against_each(self.results, self.ours, others, datasets, measure):
                 rows.setdefault(comparison.second, {"other": comparison.second})[measure] = (comparison, p)
         return [row for row in rows.values() if len(row) == len(MEASURES) + 1]
-
-    @property
-    def missing(self) -> str:
-        """Methods that have not finished all datasets."""
-        counts = {method: len(self.cards) - len(self.results[method]) for method in self.methods}
-        return ", ".join(f"{method} on {count} datasets" for method, count in counts.items() if count)
 
 
 def read(data: Path, records: Sequence[Record], ours: str) -> Study:

@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import json
 import lzma
-import os
-import platform
 import sys
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
-from importlib.metadata import version
 from io import FileIO
 from pathlib import Path
 from types import TracebackType
@@ -27,6 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from fanbayes.evaluation.metrics import CLIP
 from fanbayes.files.atomic import append_line, write_file
 from fanbayes.study.plan import Card, Task
+from fanbayes.study.provenance import environment
 
 Record = dict[str, Any]
 Key = tuple[tuple[str, Any], ...]
@@ -217,17 +215,6 @@ def read_study(path: Path) -> tuple[dict[str, Any], list[Record]]:
         raise StudyError(f"cannot read the records of {path}: {error}.") from None
     records = _parse(content[: content.rfind(b"\n") + 1], path)
     return head, list({key_of(record): record for record in records}.values())
-
-
-def environment() -> dict[str, str]:
-    """What the numbers may depend on beside the settings."""
-    names = ("numpy", "scipy", "scikit-learn")
-    return {
-        "python": platform.python_version(),
-        **{name: version(name) for name in names},
-        "platform": f"{platform.system()} {platform.machine()}",
-        "cores": str(os.cpu_count()),
-    }
 
 
 def _head(path: Path, settings: Mapping[str, Any]) -> dict[str, Any]:

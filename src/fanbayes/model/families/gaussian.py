@@ -8,8 +8,8 @@ Prior of the variance "map": normal-inverse-gamma, mu | sigma2 ~ N(0, sigma2 / K
 - KAPPA = 0.01: a hundredth of an observation at the column's mean; it decides only cells that are empty.
 - A = 1.5: a prior worth three observations of the variance, the least for which it has a finite mean.
 - B = 1, in units of the column's variance: an empty cell gets a third of it, a cell of few rows cannot shrink
-  around a single value. Half of it, and less, cost log loss on 15 small UCI sets (5-fold, naive Bayes and FAN);
-  twice as much gained log loss but cost accuracy.
+  around a single value. Half of it, and less, cost log loss on 15 small UCI sets (5-fold, naive Bayes and FAN;
+  which sets was not recorded); twice as much gained log loss but cost accuracy.
 """
 
 from __future__ import annotations

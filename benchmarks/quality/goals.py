@@ -1,4 +1,4 @@
-"""What was asked of FANClassifierCV and of FAN, and what was reached on some datasets."""
+"""Goals for FANClassifierCV and FAN, and what was reached on some datasets."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class View:
 
 @dataclass(frozen=True)
 class Answer:
-    """A number to hold against what was asked, and how it is shown."""
+    """A number to hold against the goal, and how it is shown."""
 
     value: float
     text: str
@@ -39,7 +39,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Question:
-    """One line of the table; `answer` gives None where the records do not tell. Nothing asked: `target` is None."""
+    """One line of the table; `answer` gives None where the records do not tell. No goal: `target` is None."""
 
     what: str
     answer: Callable[[View], Answer | None]
@@ -48,14 +48,14 @@ class Question:
     unit: str = ""
 
     @property
-    def asked(self) -> str:
-        """What was asked, as text."""
+    def goal(self) -> str:
+        """The goal, as text."""
         if self.target is None:
             return ""
         return f"{'≥' if self.better == 'more' else '≤'} {self.target:g}{self.unit}"
 
     def met(self, answer: Answer | None) -> bool | None:
-        """Whether it was reached; None if nothing was asked, or nothing found."""
+        """Whether it was reached; None if there is no goal, or nothing found."""
         if answer is None or self.target is None or np.isnan(answer.value):
             return None
         return answer.value >= self.target if self.better == "more" else answer.value <= self.target
@@ -189,9 +189,9 @@ def questions(ours: str) -> list[Question]:
         ),
         *(
             Question(
-                f"fan against fm: sets with better {name}", partial(share_won, "fan", "fm", measure), asked, unit=" %"
+                f"fan against fm: sets with better {name}", partial(share_won, "fan", "fm", measure), goal, unit=" %"
             )
-            for measure, name, asked in (("accuracy", "accuracy", None), ("log_loss", "log loss", 50))
+            for measure, name, goal in (("accuracy", "accuracy", None), ("log_loss", "log loss", 50))
         ),
         Question(f"fit: {ours} / fan, median", partial(slower, ours, "fan", "fit_s"), 30, "less", " x"),
         Question(f"predict: {ours} / fan, median", partial(slower, ours, "fan", "predict_s"), 10, "less", " x"),

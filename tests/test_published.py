@@ -1,0 +1,132 @@
+"""What is published is made by code from what is stored with it, and says which code made that."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fanbayes.study.provenance import commit, environment
+
+pytest.importorskip("jinja2")
+
+ROOT = Path(__file__).parent.parent
+RESULTS = ROOT / "docs" / "results"
+QUALITY = RESULTS / "quality"
+VERDICT = r"agrees|differs|undecided|not tested"
+
+
+@pytest.fixture(scope="module")
+def summary():
+    return json.loads((QUALITY / "summary.json").read_text("utf-8"))
+
+
+def test_pages_of_the_comparison_are_made_from_its_summary(tmp_path):
+    """What is added to a page by hand is lost when the page is made again: it belongs into the code."""
+    shutil.copy(QUALITY / "summary.json", tmp_path)
+    made = [sys.executable, str(ROOT / "benchmarks" / "quality" / "report.py"), "--out", str(tmp_path)]
+    subprocess.run(made, check=True, capture_output=True)
+    for name in ("README.md", "index.html"):
+        assert (tmp_path / name).read_text("utf-8") == (QUALITY / name).read_text("utf-8"), "run `make pages`"
+
+
+@pytest.mark.parametrize("name", ["README.md", "index.html"])
+def test_the_comparison_discloses_what_was_chosen_late_and_what_is_older(name, summary):
+    text = (QUALITY / name).read_text("utf-8")
+    assert "five rows or more for each exponent, was made after results of both halves had been seen" in text
+    assert "15 small UCI sets. Which ones was not recorded" in text
+    for run in summary["runs"]:
+        assert f"Records of {', '.join(run['records'])}: {run['date']}: fanbayes {run['fanbayes']}" in text
+        assert run["commit"] in text
+    assert {method for run in summary["runs"] for method in run["records"]} == set(summary["methods"])
+    for failed in summary["unfinished"]:
+        assert f"{failed['method']} on {failed['dataset']}, {len(failed['folds'])} of {failed['n_folds']} folds" in text
+    assert "fails where a column has no value in any row of an inner fit" in text
+    assert "asked" not in text.lower()
+
+
+def test_every_dataset_without_a_result_is_told_of(summary):
+    missing = {(m, n) for n, d in summary["datasets"].items() for m in summary["methods"] if m not in d["measures"]}
+    assert missing == {(failed["method"], failed["dataset"]) for failed in summary["unfinished"]}
+
+
+def test_the_benchmarks_page_names_the_code(tmp_path):
+    shutil.copytree(ROOT / "benchmarks", tmp_path / "benchmarks")
+    subprocess.run([sys.executable, str(tmp_path / "benchmarks" / "page.py")], check=True, capture_output=True)
+    text = (tmp_path / "benchmarks" / "results" / "index.html").read_text("utf-8")
+    assert text == (ROOT / "benchmarks" / "results" / "index.html").read_text("utf-8"), "run `make pages`"
+    assert "asked" not in text
+    for file in (ROOT / "benchmarks" / "results").glob("*.json"):
+        assert f"commit {json.loads(file.read_text('utf-8'))['environment']['commit']}" in text
+
+
+def test_the_page_of_the_studies_names_the_code_and_the_readme_repeats_its_verdicts():
+    page, readme = ((RESULTS / name).read_text("utf-8") for name in ("report.html", "README.md"))
+    for study in ("real", "simulated"):
+        for made in json.loads((RESULTS / study / "study.json").read_text("utf-8"))["environments"]:
+            assert f"made {made['date']} with fanbayes" in page
+            assert f"{made['fanbayes']}, commit {made['commit']}." in page
+    claims = page[page.index('<section id="claims">') :].partition("</section>")[0]
+    marks = re.findall(rf'<span class="mark[^>]*(?:title="({VERDICT})")?>({VERDICT}|·)</span>', claims)
+    shown = re.findall(rf"({VERDICT}) +│$", readme, re.MULTILINE)
+    assert [title or mark for title, mark in marks] == [s.replace("not tested", "·") for s in shown]
+    assert len(shown) > 15
+
+
+def test_the_readme_has_the_numbers_of_the_comparison(summary):
+    readme = (ROOT / "README.md").read_text("utf-8")
+    (everything,) = (scope for scope in summary["scopes"] if scope["key"] == "all")
+    standings = {s["method"]: s for s in everything["standings"]}
+    against = {row["method"]: row["log_loss"] for row in everything["against"]}
+    names = {
+        "`FANClassifierCV`": "fan_cv",
+        "random forest, calibrated": "forest_calibrated",
+        "LightGBM, tuned": "lightgbm_tuned",
+        "HistGradientBoosting, calibrated": "boosting_calibrated",
+        "LogisticRegressionCV, calibrated": "logistic_calibrated",
+        "`FANClassifier`": "fan",
+        "`NBClassifier`": "nb",
+    }
+    for name, method in names.items():
+        s = standings[method]
+        numbers = f"{s['rank']['log_loss']:.2f} | {s['mean']['log_loss']:.3f} | {s['mean']['accuracy']:.3f}"
+        won = f" {against[method]['won']} / {against[method]['lost']} |" if method in against else " |"
+        assert f"| {name} | {numbers} |{won}" in readme
+
+
+def test_the_readme_has_the_numbers_of_the_study():
+    page = (RESULTS / "report.html").read_text("utf-8")
+    for line in ("FAN against naive Bayes", "FAN against the finite mixture"):
+        cells = re.search(rf"\| {line} \|(.*)\|", (ROOT / "README.md").read_text("utf-8"))[1].split("|")
+        for cell in cells:
+            won, lost, won_at, lost_at = re.findall(r"\d+", cell)
+            counts = {f"<b>{won}/{lost}</b> <small>({won_at}/{lost_at})</small>"}
+            counts.add(f"<b>{lost}/{won}</b> <small>({lost_at}/{won_at})</small>")  # the page may turn a pair around
+            assert any(text in page for text in counts), cell
+
+
+def test_code_is_named_where_a_repository_holds_it(tmp_path):
+    def git(*arguments):
+        subprocess.run(["git", "-C", str(tmp_path), *arguments], check=True, capture_output=True)
+
+    if shutil.which("git") is None:
+        pytest.skip("no git")
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "a.py").write_text("1\n")
+    assert commit(tmp_path / "code") == "unknown"
+    git("init")
+    git("-c", "user.name=n", "-c", "user.email=e", "commit", "--allow-empty", "-m", "empty")
+    assert commit(tmp_path / "code") == "unknown"  # in the repository's folder, but not its code
+    git("add", ".")
+    git("-c", "user.name=n", "-c", "user.email=e", "commit", "-m", "code")
+    assert re.fullmatch("[0-9a-f]{7,}", commit(tmp_path / "code"))
+    (tmp_path / "code" / "a.py").write_text("2\n")
+    assert re.fullmatch("[0-9a-f]{7,}-dirty", commit(tmp_path / "code"))
+
+
+def test_a_run_says_when_where_and_by_what_it_was_made():
+    found = environment(("numpy",))
+    assert set(found) == {"date", "fanbayes", "commit", "python", "numpy", "platform", "processor", "cores"}
