@@ -1,0 +1,143 @@
+"""Runs the examples of the README and of the guide, and writes below them what they print.
+
+    python docs/examples.py [PAGE ...]      or      make docs-output
+
+A block of `console` holds commands, each with its output. A block of `text` directly below one of `python` is what that
+one prints. In both, a line `...` stands for lines that are left out. A column "seconds" is never the same twice, so it
+stays as it is where nothing else has changed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+from contextlib import chdir, redirect_stdout
+from io import StringIO
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+GUIDE = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+RESULTS = ROOT / "docs" / "results" / "README.md"  # takes a while: it reads every record
+
+CONSOLE = re.compile(r"^```console\n(?P<commands>.*?)^```$", re.MULTILINE | re.DOTALL)
+PYTHON = re.compile(r"^```python\n(?P<code>.*?)^```$(?:\n\n```text\n(?P<output>.*?)^```$)?", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(f"{CONSOLE.pattern}|{PYTHON.pattern}", re.MULTILINE | re.DOTALL)
+COMMAND = re.compile(r"^\$ (?P<command>.*)\n(?P<output>(?:(?!\$ ).*\n)*)", re.MULTILINE)
+ELLIPSIS = "..."
+SETTINGS = {"COLUMNS": "120", "MPLBACKEND": "agg"}
+
+
+def refreshed(page: Path) -> str:
+    """Text of a page, with the output of its examples as they print it now.
+
+    All examples of a page share one folder, in which the data lie, and one namespace. Those of the guide find the data
+    beside them, those of other pages by their path from the root of the project.
+    """
+    namespace: dict[str, Any] = {"__name__": page.stem}
+
+    def run(block: re.Match[str]) -> str:
+        if block["commands"] is not None:
+            return f"```console\n{COMMAND.sub(run_command, block['commands'])}```"
+        printed = StringIO()
+        with redirect_stdout(printed):
+            exec(compile(block["code"], str(page), "exec"), namespace)
+        shown = block["output"]
+        return block[0] if shown is None else block[0].replace(shown, shortened(shown, printed.getvalue()))
+
+    before = dict(os.environ)
+    with TemporaryDirectory() as folder, chdir(folder):
+        inside = page.parent == ROOT / "docs"
+        shutil.copytree(ROOT / "docs" / "data", "." if inside else "docs/data", dirs_exist_ok=True)
+        if page == RESULTS:
+            for study in ("real", "simulated"):
+                shutil.copytree(RESULTS.parent / study, f"docs/results/{study}")
+        os.environ |= SETTINGS
+        try:
+            return BLOCK.sub(run, page.read_text("utf-8"))
+        finally:
+            os.environ.clear()
+            os.environ |= before
+
+
+def run_command(match: re.Match[str]) -> str:
+    """Run a command of the program, and give it back with its output."""
+    program, *arguments = shlex.split(match["command"])
+    if program != "fanbayes":
+        raise ValueError(f"{match['command']!r} is not a command of this program: show it in a block of 'sh'")
+    path = shutil.which(program, path=sysconfig.get_path("scripts")) or program
+    done = subprocess.run([path, *arguments], capture_output=True, encoding="utf-8", check=False)
+    if done.returncode:
+        raise ValueError(f"{match['command']!r} ends with code {done.returncode}: {done.stderr}")
+    return f"$ {match['command']}\n{shortened(match['output'], done.stdout)}"
+
+
+def shortened(shown: str, printed: str) -> str:
+    """What is printed, without the lines that were left out of what is shown.
+
+    What stands between two ellipses is found by its first and its last line, whatever their numbers.
+    """
+    old, new = shown.splitlines(), [line.rstrip() for line in printed.rstrip().splitlines()]
+    timed = _with_seconds(new)
+    known = {_without_seconds(line): line for line in old}
+    new = [known.get(_without_seconds(line), line) if k in timed else line for k, line in enumerate(new)]
+    if ELLIPSIS not in old:
+        return "".join(f"{line}\n" for line in new)
+    parts, at = [[]], 0
+    for line in old:
+        parts.append([]) if line == ELLIPSIS else parts[-1].append(line)
+    lines: list[str] = []
+    for k, part in enumerate(parts):
+        if k:
+            lines.append(ELLIPSIS)
+        if part:
+            first = 0 if k == 0 else _find(part[0], new, at, at)
+            last = len(new) - 1 if k == len(parts) - 1 else _find(part[-1], new, first, first + len(part) - 1)
+            lines += new[first : last + 1]
+            at = last + 1
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _find(line: str, lines: list[str], begin: int, expected: int) -> int:
+    """Number of the line that is the same but for numbers, the nearest to where it is expected."""
+    found = [k for k in range(begin, len(lines)) if _skeleton(lines[k]) == _skeleton(line)]
+    if not found:
+        raise ValueError(f"no line like {line!r} is printed any more: shorten the output by hand")
+    return min(found, key=lambda k: abs(k - expected))
+
+
+def _skeleton(line: str) -> str:
+    return re.sub(r" +", " ", re.sub(r"[\d.]+", "0", re.sub(r"█+", "█", line)))
+
+
+def _with_seconds(lines: list[str]) -> set[int]:
+    """Lines of tables whose last column is headed "seconds"."""
+    inside, found = False, set()
+    for k, line in enumerate(lines):
+        if inside and line:
+            found.add(k)
+        inside = line.endswith("seconds") or (inside and bool(line))
+    return found
+
+
+def _without_seconds(line: str) -> str:
+    return re.sub(r"\S+$", "", line)
+
+
+def main() -> None:
+    """Refresh the pages that are named, or all."""
+    for page in [Path(name).resolve() for name in sys.argv[1:]] or [*GUIDE, RESULTS]:
+        before, after = page.read_text("utf-8"), refreshed(page)
+        if after != before:
+            page.write_text(after, "utf-8")
+            print(f"{page.relative_to(ROOT)}: changed")
+
+
+if __name__ == "__main__":
+    main()
