@@ -95,6 +95,14 @@ def test_a_constant_column_may_vary_later(model):
     np.testing.assert_array_equal(clf.predict_proba(other), clf.predict_proba(other.assign(extra=np.nan)))
 
 
+def test_log_probabilities_far_from_all_rows():
+    """Where log densities are so low that the norm of the classes is lost beside them."""
+    X, y = np.random.default_rng(0).normal(size=(20, 1)), np.arange(20) % 2
+    clf = NBClassifier(variance="tied").fit(X, y)
+    far = np.array([[1e12], [-1e30], [1e90]])
+    np.testing.assert_allclose(np.exp(clf.predict_log_proba(far)), clf.predict_proba(far), rtol=1e-12)
+
+
 def test_a_class_with_one_row(model, make):
     data, y = columns()
     y = np.where(np.arange(len(y)) == 5, 2, y)

@@ -639,11 +639,11 @@ void posterior(const Table& t, const Shape& shape, const Network& net, int64_t b
             double* row = rows + int64_t(r) * C;
             double m = row[0];
             for (int c = 1; c < C; ++c) m = row[c] > m ? row[c] : m;
+            // First the largest, then the norm: in one, the norm would be lost beside a log density of -1e17.
+            for (int c = 0; c < C; ++c) row[c] -= m;
             if (what == Posterior::log_proba) {
-                double norm = log_sum_exp(row, C, m);
+                const double norm = log_sum_exp(row, C, 0.0);
                 for (int c = 0; c < C; ++c) row[c] -= norm;
-            } else {
-                for (int c = 0; c < C; ++c) row[c] -= m;
             }
         }
         if (what == Posterior::log_proba) continue;
