@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from scipy import sparse
 from sklearn.base import clone
@@ -269,7 +270,10 @@ def test_no_labelled_row_of_positive_weight(model):
         (-np.ones(60), "sample_weight contains negative values; weights are counts of cases"),
         (np.r_[np.nan, np.ones(59)], "sample_weight contains NaN or infinity; give every row a finite weight"),
         (np.r_[np.inf, np.ones(59)], "sample_weight contains NaN or infinity"),
-        (np.full(60, 1e307), "the sum of sample_weight is too large for a number; divide all weights by the largest"),
+        (np.full(60, 1e307), r"the sum of sample_weight is larger than 1e\+100; divide all weights"),
+        (np.full(60, 1e99), "the sum of sample_weight is larger"),
+        (np.full(60, 1 + 1j), "sample_weight holds values that are not numbers"),
+        ([10**400] * 60, "sample_weight holds values that are not numbers"),
         (np.zeros(60), "sample_weight is zero for all rows; give at least one row a positive weight"),
         (np.ones(59), r"sample_weight.shape == \(59,\), expected \(60,\)"),
         (np.ones((60, 2)), "Sample weights must be 1D"),
@@ -394,10 +398,45 @@ def test_labels_of_several_types(model):
         (np.linspace(0, 1, 60), "Unknown label type: continuous"),
         (np.r_[np.inf, np.ones(59)], "Input y contains infinity"),
         (np.zeros((60, 2)), "1d array"),
+        (np.fromiter([(1, 2), (3,)] * 30, object, 60), "y holds labels of type tuple; make them strings or numbers"),
+        (np.fromiter([{"a": 1}] * 60, object, 60), "y holds labels of type dict; make them strings or numbers"),
     ],
 )
 def test_bad_labels(model, y, message):
     refuses(model, ValueError, message, pd.DataFrame(columns()[0]), y)
+
+
+def test_wide_frames_with_numbered_columns():
+    """A row of such a frame can be asked for by the same number."""
+    column = pd.Series(["a", "b"] * 2).astype("category")
+    X = pd.DataFrame(dict.fromkeys(range(6), column))
+    proba = NBClassifier().fit(X, [0, 1] * 2).predict_proba(X)
+    np.testing.assert_array_equal(
+        proba, NBClassifier().fit(X.add_prefix("c"), [0, 1] * 2).predict_proba(X.add_prefix("c"))
+    )
+
+
+def test_encodings_of_arrow(model):
+    data, y = columns()
+    plain = pa.table(data)
+    views = plain.set_column(0, "colour", plain["colour"].cast(pa.string_view()))
+    ends = pa.table({name: pc.run_end_encode(plain[name]) for name in plain.column_names})
+    proba = clone(model).fit(plain, y).predict_proba(plain)
+    for X in (views, ends):
+        assert clone(model).fit(X, y).predict_proba(X).tobytes() == proba.tobytes()
+
+
+def test_text_that_is_not_unicode():
+    X, y = pd.DataFrame({"c": pd.Series(["\ud800", "a"] * 5, dtype=object)}), [0, 1] * 5
+    message = "column 'c' holds text that is not valid Unicode; correct it, or drop it"
+    refuses(NBClassifier(), ValueError, message, X, y)
+
+
+def test_an_enum_is_not_spelt_out():
+    many = pl.Enum([f"level {k}" for k in range(1000)])
+    clf = NBClassifier().fit(pl.DataFrame({"x": [1.0, 2.0, 3.0]}), [0, 1, 0])
+    with pytest.raises(ValueError, match="'x' held numbers in training and holds Enum values now; convert"):
+        clf.predict(pl.DataFrame({"x": pl.Series(["level 1"], dtype=many)}))
 
 
 def test_lazy_frames(model):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -240,7 +241,8 @@ class SeriesColumn:
 
     def distinct(self) -> list[Level]:
         """Distinct values, sorted."""
-        return sorted(self.series.drop_nulls().unique().to_list())
+        with _as_unicode(self.name):
+            return sorted(self.series.drop_nulls().unique().to_list())
 
     def codes(self, levels: Sequence[Level]) -> NDArray[np.integer[Any]]:
         """Index in `levels`, mapped by the frame's own library."""
@@ -248,8 +250,18 @@ class SeriesColumn:
         kinds = {type(v) for v in self.series.drop_nulls().head(1).to_list()}
         if n == 0 or not kinds & {type(level) for level in levels}:
             return np.full(len(self.series), n, dtype=np.int32)
-        codes = self.series.replace_strict(list(levels), list(range(n)), default=n, return_dtype=nw.Int32)
+        with _as_unicode(self.name):
+            codes = self.series.replace_strict(list(levels), list(range(n)), default=n, return_dtype=nw.Int32)
         return np.asarray(codes.to_numpy())
+
+
+@contextmanager
+def _as_unicode(name: str) -> Iterator[None]:
+    """Name the column whose text a library cannot encode: half of a surrogate pair."""
+    try:
+        yield
+    except UnicodeEncodeError as error:
+        raise ValueError(f"column {name!r} holds text that is not valid Unicode; correct it, or drop it") from error
 
 
 def array_sources(X: NDArray[Any], names: Sequence[str]) -> Iterator[Source]:
@@ -313,7 +325,23 @@ def frame_sources(frame: nw.DataFrame[Any]) -> Iterator[Source]:
         return
     together = _converted_together(frame)
     for j, name in enumerate(names):
-        yield together[j] if j in together else series_source(frame[name], str(name))
+        yield together[j] if j in together else series_source(frame.get_column(name), str(name))
+
+
+def without_encodings(frame: nw.DataFrame[Any]) -> nw.DataFrame[Any]:
+    """The table; if it is one of Arrow, with string views and run ends unpacked: few of its functions read them."""
+    if not frame.implementation.is_pyarrow():
+        return frame
+    import pyarrow.compute
+
+    table = frame.to_native()
+    for j, field in enumerate(table.schema):
+        kind = str(field.type)
+        if kind.startswith("run_end_encoded"):
+            table = table.set_column(j, field.name, pyarrow.compute.run_end_decode(table.column(j)))
+        elif kind == "string_view":
+            table = table.set_column(j, field.name, table.column(j).cast(pyarrow.large_string()))
+    return nw.from_native(table, eager_only=True)
 
 
 def _converted_together(frame: nw.DataFrame[Any]) -> dict[int, Source]:
@@ -356,17 +384,18 @@ def series_source(series: nw.Series[Any], name: str) -> Source:
 def _category_source(series: nw.Series[Any], name: str) -> Source:
     """Source of a column of categories: those that its type declares, in their order, or else those seen, sorted."""
     dtype, native, is_pandas = series.dtype, series.to_native(), series.implementation.is_pandas_like()
+    title = "Enum" if isinstance(dtype, nw.Enum) else str(dtype)  # without the list of all categories
     is_empty = series.null_count() == len(series)
     if is_pandas and hasattr(native, "cat"):
-        return CategoryColumn(name, native.cat.codes.to_numpy(), str(dtype), _levels(native.cat.categories, name))
+        return CategoryColumn(name, native.cat.codes.to_numpy(), title, _levels(native.cat.categories, name))
     if isinstance(dtype, nw.Enum):
         content: Content = "nothing" if is_empty else "symbols"
-        return SeriesColumn(name, series.cast(nw.String), str(dtype), content, dtype.categories)
+        return SeriesColumn(name, series.cast(nw.String), title, content, dtype.categories)
     if is_empty:
-        return NumericColumn(name, np.full(len(series), np.nan), str(dtype))
+        return NumericColumn(name, np.full(len(series), np.nan), title)
     if series.implementation.is_polars():
-        return SeriesColumn(name, series.cast(nw.String), str(dtype), "symbols")
-    return _dictionary_source(native.array.__arrow_array__() if is_pandas else native, name, str(dtype))
+        return SeriesColumn(name, series.cast(nw.String), title, "symbols")
+    return _dictionary_source(native.array.__arrow_array__() if is_pandas else native, name, title)
 
 
 def _levels(categories: Any, name: str) -> list[Level]:
@@ -395,7 +424,11 @@ def _level(value: Any, name: str) -> Level:
 def _dictionary_source(values: Any, name: str, dtype: str) -> Source:
     """Source of a dictionary array of Arrow; its categories are the ones seen, sorted."""
     flat = values.unify_dictionaries().combine_chunks()
-    entries = [None if is_missing(entry) else _level(entry, name) for entry in flat.dictionary.to_pylist()]
+    try:
+        found = flat.dictionary.to_pylist()
+    except (ValueError, OverflowError):  # moments that Python's types cannot hold
+        raise TypeError(_unsupported(name, dtype)) from None
+    entries = [None if is_missing(entry) else _level(entry, name) for entry in found]
     codes = flat.indices.fill_null(len(entries)).to_numpy(zero_copy_only=False)
     entries.append(None)
     seen = sorted({entry for k in np.unique(codes).tolist() if (entry := entries[k]) is not None})

@@ -15,9 +15,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from fanbayes.data.sources import Source, array_sources, frame_sources, is_missing
+from fanbayes.data.sources import Source, array_sources, frame_sources, is_missing, without_encodings
 
 Floats = NDArray[np.float64]
+
+# Beyond, products of weights with what the rows hold might overflow.
+MOST_CASES = 1e100
 
 _MOST = 1e100  # of a parameter
 
@@ -130,7 +133,7 @@ def as_frame(X: Any) -> nw.DataFrame[Any] | None:
     frame = nw.from_native(X, pass_through=True, eager_only=False)
     if isinstance(frame, nw.LazyFrame):
         raise TypeError("X is a lazy frame; call .collect() on it first")
-    return frame if isinstance(frame, nw.DataFrame) else None
+    return without_encodings(frame) if isinstance(frame, nw.DataFrame) else None
 
 
 def read_labels(y: Any, n_rows: int) -> NDArray[Any]:
@@ -172,6 +175,9 @@ def encode_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int32]]:
             raise ValueError(
                 "y mixes labels of different types, such as strings and numbers; make them all of one type"
             )
+        if not kinds <= {str, Real}:
+            [kind] = kinds
+            raise ValueError(f"y holds labels of type {kind.__name__}; make them strings or numbers")
         if kinds != {str}:
             known = np.array(known.tolist())  # numbers that stood beside None
     check_classification_targets(known)
@@ -186,8 +192,9 @@ def read_weights(sample_weight: Any, n_rows: int) -> Floats | None:
     if sample_weight is None:
         return None
     try:
-        weight = np.array(sample_weight, dtype=np.float64)
-    except (TypeError, ValueError):
+        given = np.asarray(sample_weight)
+        weight = given.astype(np.float64, casting="unsafe" if given.dtype.kind == "O" else "same_kind")
+    except (TypeError, ValueError, OverflowError):
         raise ValueError("sample_weight holds values that are not numbers; give every row a number") from None
     if weight.ndim == 0:
         weight = np.full(n_rows, float(weight))
@@ -197,8 +204,10 @@ def read_weights(sample_weight: Any, n_rows: int) -> Floats | None:
         raise ValueError(f"sample_weight.shape == {weight.shape}, expected {(n_rows,)}")
     if not np.isfinite(weight).all():
         raise ValueError("sample_weight contains NaN or infinity; give every row a finite weight")
-    if weight.max() > np.finfo(np.float64).max / len(weight):
-        raise ValueError("the sum of sample_weight is too large for a number; divide all weights by the largest")
+    if weight.max() > MOST_CASES / len(weight):
+        raise ValueError(
+            f"the sum of sample_weight is larger than {MOST_CASES:g}; divide all weights by the largest of them"
+        )
     if (weight < 0).any():
         raise ValueError("sample_weight contains negative values; weights are counts of cases")
     if not (weight > 0).any():
