@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import signal
 import sys
 import tempfile
 import time
@@ -19,6 +20,7 @@ from fuzz import campaign, kinds, report
 def main() -> None:
     """Try cases of every kind, or of one, and end with a table of what was tried and what failed."""
     options = _options()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     chosen = [kinds.KINDS[options.kind]] if options.kind else list(kinds.KINDS.values())
     if options.case is not None:
         sys.exit(_repeat(chosen[0], options.case))

@@ -159,7 +159,7 @@ def _work(kind: Kind, cases: range, deadline: float, results: Connection, folder
     """Try cases and send what came of them, until the deadline."""
     os.setsid()  # so that all processes that cases start can be ended with this one
     if _CAN_MEASURE:
-        limit = _memory("VmSize") + kind.memory + _HEADROOM
+        limit = in_use("VmSize") + kind.memory + _HEADROOM
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     for case in cases:
         if time.monotonic() >= deadline:
@@ -170,8 +170,8 @@ def _work(kind: Kind, cases: range, deadline: float, results: Connection, folder
 # ---------------------------------------------------------------- memory, where Linux tells of it
 
 
-def _memory(name: str) -> int:
-    """Bytes of one of the figures of /proc/self/status."""
+def in_use(name: str) -> int:
+    """Bytes of one of the figures of /proc/self/status, such as VmSize."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(f"{name}:"):
             return 1024 * int(line.split()[1])
@@ -183,8 +183,8 @@ def _reset_peak() -> int:
     if not _CAN_MEASURE:
         return 0
     Path("/proc/self/clear_refs").write_text("5")
-    return _memory("VmRSS")
+    return in_use("VmRSS")
 
 
 def _peak() -> int:
-    return _memory("VmHWM") if _CAN_MEASURE else 0
+    return in_use("VmHWM") if _CAN_MEASURE else 0

@@ -78,7 +78,7 @@ def attempt(rng: np.random.Generator, folder: Path) -> None:
     y = _labels(rng, n)
     weight = _weights(rng, n) if rng.random() < 0.1 else None
     estimator = _estimator(rng)
-    names = [*ARGUMENTS, "cost", *estimator.get_params()]
+    names = [*ARGUMENTS, "cost", *(name.rpartition("__")[2] for name in estimator.get_params())]
     before = {*vars(estimator)}
     try:
         if weight is None:

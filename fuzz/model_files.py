@@ -182,7 +182,7 @@ def _change_array(rng: np.random.Generator, header: dict[str, Any], arrays: dict
 def _change_distributions(rng: np.random.Generator, header: dict[str, Any], arrays: dict[str, Any]) -> None:
     """Make the distributions of a table extreme; they still sum to one."""
     name = _pick(rng, [name for name in arrays if name.endswith(("log_table", "log_factor.class"))] or [*arrays])
-    array = arrays[name]
+    array = np.atleast_1d(arrays[name])
     if name.endswith("log_factor.class"):
         pieces = [slice(None)]
     elif name == "log_table":
