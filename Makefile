@@ -5,7 +5,7 @@ DATA ?=
 RUN := build/published/$(shell git describe --always --dirty --exclude '*')
 SECONDS ?= 300
 
-.PHONY: test test-slow fuzz lint demo docs docs-output bench quality published pages need-data clean
+.PHONY: test test-slow fuzz sanitize lint demo docs docs-output bench quality published pages need-data clean
 
 .venv/bin/python:
 	python3 -m venv .venv
@@ -24,6 +24,19 @@ test-slow: .venv/.installed
 # Hostile input of every kind, or of one: make fuzz KIND=frames SEED=5000; repeated: make fuzz KIND=frames CASE=5012.
 fuzz: .venv/.installed
 	$(PY) -m fuzz $(if $(KIND),--kind $(KIND)) $(if $(CASE),--case $(CASE),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))
+
+# The tests with the native core built to watch its memory and its arithmetic, in an environment of its own. Python keeps
+# memory until it ends, so leaks are not looked for; libstdc++ has to be there before the sanitizer hooks its exceptions.
+SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -g
+sanitize: .sanitize-venv/.installed
+	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
+	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 .sanitize-venv/bin/python -m pytest -n 2 -q $(TESTS)
+
+.sanitize-venv/.installed: pyproject.toml $(NATIVE)
+	python3 -m venv .sanitize-venv
+	CXXFLAGS="$(SANITIZE)" LDFLAGS="$(SANITIZE)" .sanitize-venv/bin/python -m pip install --quiet \
+	  --disable-pip-version-check --editable '.[test]' -C build-dir=build/sanitize
+	touch $@
 
 lint: .venv/.installed
 	.venv/bin/ruff check .
@@ -83,4 +96,4 @@ pages: .venv/.installed
 	touch $@
 
 clean:
-	rm -rf .venv .bench-venv build
+	rm -rf .venv .bench-venv .sanitize-venv build
