@@ -38,6 +38,7 @@ SECTIONS = [
     "growth",
     "startup",
     "memory",
+    "missing",
 ]
 PEERS = ["fanbayes", "numpy", "scipy", "scikit-learn", "stepmix", "pomegranate", "lightgbm"]
 
