@@ -1,6 +1,7 @@
 """FANClassifierCV as a classifier: its folds, its members, hard input, and what it is for."""
 
 import pickle
+import threading
 import warnings
 
 import numpy as np
@@ -159,6 +160,18 @@ def test_threads_and_repetition_do_not_change_a_bit(fitted):
             np.testing.assert_array_equal(p, q)
     np.testing.assert_array_equal(clf.exponents_, other.exponents_)
     assert clf.log_score_ == other.log_score_
+
+
+def test_threads_that_cannot_be_had_are_done_without(fitted, monkeypatch):
+    clf, X, y = fitted
+
+    def refuse(thread):
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        other = clone(clf).set_params(n_jobs=2).fit(X, y)
+    assert_same(clf, other, X)
 
 
 def test_it_pickles(fitted):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -487,8 +488,26 @@ def _threads(n: int) -> Iterator[Each]:
 
     So does linear algebra: its vectors are short, and threads of its own would only get in the way.
     """
-    with threadpool_limits(1), ThreadPoolExecutor(n, thread_name_prefix="fanbayes") as pool:
-        yield lambda function, items: list((map if n == 1 else pool.map)(function, items))
+    with threadpool_limits(1), ThreadPoolExecutor(max(1, n - 1), thread_name_prefix="fanbayes") as pool:
+        yield partial(_map, pool, n)
+
+
+def _map(pool: ThreadPoolExecutor, n: int, function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+    """Results of the items; the calling thread is one of the n, those that cannot be had are done without."""
+    results: list[Any] = [None] * len(items)
+    places = iter(range(len(items)))  # shared: every thread takes the next
+
+    def work() -> None:
+        for k in places:
+            results[k] = function(items[k])
+
+    others: list[Future[None]] = []
+    with suppress(RuntimeError):  # no more threads can be started
+        others.extend(pool.submit(work) for _ in range(min(n, len(items)) - 1))
+    work()
+    for other in others:
+        other.result()
+    return results
 
 
 def _fold(cases: Cases, treatment: Treatment, split: Split) -> _Fold:
