@@ -283,6 +283,36 @@ def test_posterior_is_the_definition(all_backends, kind, n_components):
         np.testing.assert_array_equal(posterior(world, "proba", 3, 69), posterior(world, "proba")[3:69])
 
 
+# ---------------------------------------------------------------- raw columns
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "int32", "uint8"])
+@pytest.mark.parametrize("n_rows", [1, 30, 5000])
+@pytest.mark.parametrize("far", [3, 100, 2**30])
+def test_codes_of_integers(dtype, n_rows, far):
+    """By a table where the rows are many beside the range, else by search."""
+    rng = np.random.default_rng(0)
+    far = min(far, 200) if dtype == "uint8" else far
+    values = rng.choice(np.unique(rng.integers(0 if dtype == "uint8" else -far, far, 40)), n_rows).astype(dtype)
+    if dtype.startswith("float"):
+        values[rng.random(n_rows) < 0.2] += 0.5
+        values[rng.random(n_rows) < 0.2] = np.nan
+    keys = np.unique(values[values == np.round(values)]).astype(np.int64)[::2]
+    keys = keys if len(keys) else np.array([7])
+    codes = rng.permutation(len(keys)).astype(np.uint16)
+    index = dict(zip(keys.tolist(), codes.tolist()))
+    out = np.zeros((n_rows, 2), np.uint16)
+    _native.RawColumns([values]).look_up([keys], [codes], [1], out)
+    np.testing.assert_array_equal(out[:, 1], [index.get(v, len(keys)) for v in values.tolist()])
+
+
+@pytest.mark.parametrize("keys", [[], [2, 1], [1, 1], [0, 2**53]])
+def test_levels_that_cannot_be_searched(keys):
+    values, out = np.zeros(3), np.zeros((3, 1), np.uint8)
+    with pytest.raises(ValueError, match="level"):
+        _native.RawColumns([values]).look_up([np.array(keys, np.int64)], [np.zeros(len(keys), np.uint16)], [0], out)
+
+
 # ---------------------------------------------------------------- what it refuses
 
 

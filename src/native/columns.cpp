@@ -145,13 +145,35 @@ std::vector<bool> standardise(const std::vector<Column>& columns, int64_t rows, 
 }
 
 template <typename Code>
-void look_up(const std::vector<Column>& columns, int64_t rows, const std::vector<int64_t>& low,
-             const std::vector<std::vector<uint16_t>>& table, Block<Code> out) {
+void look_up(const std::vector<Column>& columns, int64_t rows, const std::vector<Levels>& levels, Block<Code> out) {
+    // Codes of all integers from the first level to the last, then that of others; if they take no more than the rows.
+    std::vector<std::vector<uint16_t>> tables;
+    for (const Levels& l : levels) {
+        std::vector<uint16_t>& table = tables.emplace_back();
+        const int64_t span = l.keys[l.n - 1] - l.keys[0] + 1;
+        if (span > 4 * rows) continue;
+        table.assign(size_t(span) + 1, uint16_t(l.n));
+        for (int64_t k = 0; k < l.n; ++k) table[size_t(l.keys[k] - l.keys[0])] = l.codes[k];
+    }
     for_blocks(columns, rows, [&](size_t c, int64_t at, int64_t until, auto* x, int64_t stride) {
-        const uint16_t* codes = table[c].data();
-        const int64_t last = int64_t(table[c].size()) - 1;
-        const double first = double(low[c]), size = double(last);
+        const Levels& l = levels[c];
         Code* to = out.data + at * out.width + out.place[c];
+        if (tables[c].empty()) {
+            const double first = double(l.keys[0]), last = double(l.keys[l.n - 1]);
+            for (int64_t i = 0; i < until - at; ++i) {
+                const double v = double(x[i * stride]);
+                const bool inside = v >= first && v <= last;  // false for NaN
+                const int64_t whole = inside ? int64_t(v) : 0;
+                const int64_t* found = l.keys;  // the first level that is not less, without a branch
+                for (int64_t left = l.n, half; (half = left / 2) > 0; left -= half)
+                    found += found[half - 1] < whole ? half : 0;
+                to[i * out.width] = Code(inside && double(*found) == v ? l.codes[found - l.keys] : l.n);
+            }
+            return;
+        }
+        const uint16_t* codes = tables[c].data();
+        const int64_t last = int64_t(tables[c].size()) - 1;
+        const double first = double(l.keys[0]), size = double(last);
         for (int64_t i = 0; i < until - at; ++i) {
             const double place = double(x[i * stride]) - first;
             const bool inside = place >= 0 && place < size;  // false for NaN
@@ -161,10 +183,8 @@ void look_up(const std::vector<Column>& columns, int64_t rows, const std::vector
     });
 }
 
-template void look_up(const std::vector<Column>&, int64_t, const std::vector<int64_t>&,
-                      const std::vector<std::vector<uint16_t>>&, Block<uint8_t>);
-template void look_up(const std::vector<Column>&, int64_t, const std::vector<int64_t>&,
-                      const std::vector<std::vector<uint16_t>>&, Block<uint16_t>);
+template void look_up(const std::vector<Column>&, int64_t, const std::vector<Levels>&, Block<uint8_t>);
+template void look_up(const std::vector<Column>&, int64_t, const std::vector<Levels>&, Block<uint16_t>);
 
 std::vector<std::vector<uint8_t>> presence(const std::vector<Column>& columns, int64_t rows,
                                            const std::vector<int64_t>& low, const std::vector<int64_t>& span) {

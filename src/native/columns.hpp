@@ -40,10 +40,16 @@ struct Block {
 std::vector<bool> standardise(const std::vector<Column>&, int64_t rows, const std::vector<int>& exponent,
                               const std::vector<double>& mean, const std::vector<double>& scale, Block<double> out);
 
-// table[c][x - low[c]] where x is an integer within the table, else table[c].back().
+// Integers of a column, increasing, within 2^53, and the code of each.
+struct Levels {
+    const int64_t* keys;
+    const uint16_t* codes;
+    int64_t n;  // at least 1
+};
+
+// The code of x among the levels of its column; n where it is none of them.
 template <typename Code>
-void look_up(const std::vector<Column>&, int64_t rows, const std::vector<int64_t>& low,
-             const std::vector<std::vector<uint16_t>>& table, Block<Code> out);
+void look_up(const std::vector<Column>&, int64_t rows, const std::vector<Levels>&, Block<Code> out);
 
 // Which of low[c], low[c] + 1, ... occur.
 std::vector<std::vector<uint8_t>> presence(const std::vector<Column>&, int64_t rows, const std::vector<int64_t>& low,

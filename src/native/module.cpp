@@ -124,17 +124,21 @@ struct RawColumns {
     }
 
     template <typename Code>
-    void look_up(const std::vector<int64_t>& low, const std::vector<In<uint16_t, 1>>& table,
+    void look_up(const std::vector<In<int64_t, 1>>& keys, const std::vector<In<uint16_t, 1>>& codes,
                  const std::vector<int64_t>& place, Target<Code> out) const {
-        require(low.size() == views.size() && table.size() == views.size(), "a table for every column");
-        std::vector<std::vector<uint16_t>> tables;
-        for (const In<uint16_t, 1>& t : table) {
-            require(t.shape(0) > 0, "a table cannot be empty");
-            tables.emplace_back(t.data(), t.data() + t.shape(0));
+        require(keys.size() == views.size() && codes.size() == views.size(), "levels for every column");
+        std::vector<columns::Levels> levels;
+        for (size_t c = 0; c < keys.size(); ++c) {
+            const int64_t *first = keys[c].data(), n = int64_t(keys[c].shape(0));
+            require(n > 0 && codes[c].shape(0) == size_t(n), "a code for every level, of which there is one at least");
+            constexpr int64_t most = int64_t(1) << 53;
+            require(-most < first[0] && first[n - 1] < most, "levels lie within 2^53");
+            for (int64_t k = 1; k < n; ++k) require(first[k - 1] < first[k], "levels increase");
+            levels.push_back({first, codes[c].data(), n});
         }
         const columns::Block<Code> to = block(out, place);
         nb::gil_scoped_release release;
-        columns::look_up(views, n_rows, low, tables, to);
+        columns::look_up(views, n_rows, levels, to);
     }
 
     // For each column the integers among low, low + 1, ..., low + span - 1 that occur
@@ -383,9 +387,11 @@ NB_MODULE(_core, m) {
         .def(nb::init<std::vector<Raw>>(), nb::arg("columns"))
         .def("summarise", &RawColumns::summarise, nb::arg("weight").none())
         .def("standardise", &RawColumns::standardise, nb::arg("exponent"), nb::arg("mean"), nb::arg("scale"),
-             nb::arg("place"), nb::arg("out"))
-        .def("look_up", &RawColumns::look_up<uint8_t>, nb::arg("low"), nb::arg("table"), nb::arg("place"), nb::arg("out"))
-        .def("look_up", &RawColumns::look_up<uint16_t>, nb::arg("low"), nb::arg("table"), nb::arg("place"), nb::arg("out"))
+             nb::arg("place"), nb::arg("out").noconvert())
+        .def("look_up", &RawColumns::look_up<uint8_t>, nb::arg("keys"), nb::arg("codes"), nb::arg("place"),
+             nb::arg("out").noconvert())
+        .def("look_up", &RawColumns::look_up<uint16_t>, nb::arg("keys"), nb::arg("codes"), nb::arg("place"),
+             nb::arg("out").noconvert())
         .def("distinct", &RawColumns::distinct, nb::arg("low"), nb::arg("span"));
     nb::class_<Rows>(m, "Rows")
         .def(nb::init<In<uint8_t, 2>, In<uint16_t, 2>, In<double, 2>, std::vector<int64_t>, std::vector<int32_t>,
@@ -404,7 +410,7 @@ NB_MODULE(_core, m) {
           nb::arg("gaussian"), nb::arg("begin"), nb::arg("end"), nb::arg("hard"), nb::arg("n_blocks") = 1,
           nb::arg("crew").none() = nb::none());
     m.def("posterior", &posterior, nb::arg("rows"), nb::arg("states"), nb::arg("log_weight"), nb::arg("log_table"),
-          nb::arg("gaussian"), nb::arg("begin"), nb::arg("end"), nb::arg("what"), nb::arg("out"),
+          nb::arg("gaussian"), nb::arg("begin"), nb::arg("end"), nb::arg("what"), nb::arg("out").noconvert(),
           nb::arg("n_blocks") = 1, nb::arg("crew").none() = nb::none());
     nb::class_<Learner>(m, "Learner")
         .def("__init__", &make_learner, nb::arg("first_level"), nb::arg("n_numbers"), nb::arg("factors"),

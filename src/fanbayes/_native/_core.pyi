@@ -30,12 +30,15 @@ class RawColumns:
 
     def look_up(
         self,
-        low: Sequence[int],
-        table: Sequence[NDArray[np.uint16]],
+        keys: Sequence[NDArray[np.int64]],
+        codes: Sequence[NDArray[np.uint16]],
         place: Sequence[int],
         out: NDArray[np.uint8] | NDArray[np.uint16],
     ) -> None:
-        """Fill columns `place` of `out` with table[x - low], the table's last entry where there is none."""
+        """Fill columns `place` of `out` with codes[k] where x == keys[k], with len(keys) where it is none of them.
+
+        The keys of a column increase. What it takes beside is not more than the rows and the keys do.
+        """
 
     def distinct(self, low: Sequence[int], span: Sequence[int]) -> list[list[int]]:
         """Return the integers from `low` to `low + span - 1` that occur, for each column."""

@@ -18,8 +18,8 @@ Kind = Literal["discrete", "continuous", "binned"]
 
 MAX_LEVELS = 65_535
 
-# Integers within such a range are looked up in a table rather than searched for.
-_LOOKUP_SPAN = 1 << 20
+# Integers of a range that is not much longer than the rows are counted through rather than sorted.
+_COUNTED_PER_ROW = 4
 
 
 @dataclass(frozen=True)
@@ -65,20 +65,13 @@ class Column:
         return any(isinstance(level, str) for level in self.levels)
 
     @cached_property
-    def lookup(self) -> tuple[int, NDArray[np.uint16]] | None:
-        """First integer of a table from integers to codes, and the table, whose last entry means "missing".
-
-        None where the levels are not integers of a modest range.
-        """
-        if not self.levels or not all(isinstance(level, int) for level in self.levels):
+    def lookup(self) -> tuple[NDArray[np.int64], NDArray[np.uint16]] | None:
+        """Levels in increasing order and the code of each; None where they are not all integers that a float holds."""
+        if not self.levels or not all(isinstance(level, int) and abs(level) < 2**53 for level in self.levels):
             return None
-        levels = [int(level) for level in self.levels]
-        low, high = min(levels), max(levels)
-        if high - low >= _LOOKUP_SPAN or max(abs(low), abs(high)) >= 2**53:
-            return None
-        table = np.full(high - low + 2, self.n_levels, dtype=np.uint16)
-        table[np.array(levels) - low] = np.arange(self.n_levels)
-        return low, table
+        levels = np.array(self.levels, dtype=np.int64)
+        codes = np.argsort(levels)
+        return levels[codes], codes.astype(np.uint16)
 
     def restore(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
         """Values in the column's own unit."""
@@ -109,7 +102,7 @@ def numeric_columns(
             column = replace(column, low=low, high=high, centre=low)
         if low < high:
             column = replace(column, exponent=exponent, centre=mean, scale=scale)
-        if category and is_integral and 0 <= high - low < _LOOKUP_SPAN:
+        if category and is_integral and 0 <= high - low < _COUNTED_PER_ROW * len(source.values):
             counted.append(len(columns))
         elif category:
             column = _with_levels(source, tuple(source.distinct()))

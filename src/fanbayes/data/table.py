@@ -340,8 +340,8 @@ def _encode_discrete(pairs: Pairs, block: NDArray[np.uint8] | NDArray[np.uint16]
         else:
             block[:, place] = source.codes(column.levels)
     if together:
-        at, values, low, tables = zip(*together)
-        _native.RawColumns(list(values)).look_up(low, list(tables), at, block)
+        at, values, keys, codes = zip(*together)
+        _native.RawColumns(list(values)).look_up(keys, codes, at, block)
     for place, (column, source) in enumerate(pairs):
         if unknown_is_error and column.kind == "discrete":
             unknown = (block[:, place] == column.n_levels) & ~source.missing()
