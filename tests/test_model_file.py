@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from fanbayes import FANClassifier, FMClassifier, NBClassifier
+from fanbayes import FANClassifier, FANClassifierCV, FMClassifier, NBClassifier
 from fanbayes.use import model_file
 from fanbayes.use.model_file import ModelFileError, load, save
 
@@ -447,25 +447,56 @@ def test_memory_stays_small(sample):
     """Small files that claim to be large."""
     path, data, header, arrays = sample
     plain = model_file._plain(header)
-    sizes = {"factors": ["class", "component"], "n_components": [300_000] * 3}
-    wide = {"dtype": "str", "values": ["x" * 1_000_000, *map(str, range(100_000))]}
+    factors = ["class", "component | class"]
+    wide = {"dtype": "str", "values": ["x" * 16_000, *map(str, range(2000))]}
+    wider = {"dtype": "str", "values": ["x" * 1_000_000, *map(str, range(100_000))]}
     empty = np.zeros((0, 2**40))
+    deep = json.loads("[" + ",".join(["[" * 400 + "]" * 400] * 300) + "]")
     files = [
         (2**62).to_bytes(8, "little") + data[8:],
-        sealed({**plain, "structure": {**sizes, "n_components": [10**15] * 3}}, arrays),
-        sealed({**plain, "structure": sizes}, arrays),
-        sealed({**plain, "classes": wide}, arrays),
+        *(
+            sealed({**plain, "structure": {"factors": factors, "n_components": [n, 1, 1]}}, arrays)
+            for n in (10**6, 10**15)
+        ),
+        sealed({**plain, "classes": wide, "structure": {"factors": factors, "n_components": [1] * 2001}}, arrays),
+        sealed({**plain, "classes": wider}, arrays),
+        sealed({**plain, "named": deep}, arrays),
         sealed(plain, {**arrays, "mean": empty, "log_table": empty}),
         data.replace(b'"shape":[', b'"shape":[99999999999,', 1),
     ]
     tracemalloc.start()
     try:
         for file in files:
-            tracemalloc.reset_peak()
+            tracemalloc.clear_traces()
             assert refusal(file, path)
-            assert tracemalloc.get_traced_memory()[1] < 60e6
+            assert tracemalloc.get_traced_memory()[1] < 50 * len(file) + 1e6
     finally:
         tracemalloc.stop()
+
+
+def test_states_without_arrays_in_an_average(tmp_path):
+    """Each of many members may not claim what would be right for one."""
+    X, y = np.arange(40.0)[:, None], np.arange(40) // 20
+    save(FANClassifierCV(effort="fast", random_state=0).fit(X, y), tmp_path / "m")
+    header, arrays = model_file._read(tmp_path / "m")
+    plain = model_file._plain(header)
+    plain["members"][0]["structure"]["n_components"] = [10**5] * 2
+    assert "it has 200000 states, and not the numbers for so many" in refusal(sealed(plain, arrays), tmp_path / "m")
+
+
+def test_columns_of_far_apart_integers_take_little(tmp_path):
+    """Memory follows the number of levels, not the largest: in fitting, in the file and in predicting one row."""
+    X = np.random.default_rng(0).choice([0, 2**20 - 1, 5, -(2**40)], (60, 50))
+    y = np.arange(60) % 2
+    tracemalloc.start()
+    try:
+        clf = NBClassifier(categorical_features="all").fit(X, y)
+        save(clf, tmp_path / "m")
+        proba = load(tmp_path / "m").predict_proba(X[:1])
+        assert tracemalloc.get_traced_memory()[1] < 4e6
+    finally:
+        tracemalloc.stop()
+    np.testing.assert_array_equal(proba, clf.predict_proba(X)[:1])
 
 
 # ---------------------------------------------------------------- fuzz

@@ -1,7 +1,8 @@
 """Fitted classifiers as files: arrays and a JSON header in one safetensors file (docs/model-file.md).
 
 Loading runs no code that comes from the file: names are looked up in the tables below, everything else is numbers
-and text, checked before it is used. A file cannot make `load` take more memory than a small multiple of its size.
+and text, checked before it is used. A file cannot make `load` take more memory than some fifty times its size (what
+JSON can take as Python objects) and a megabyte; that of a model usually takes ten times.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import json
 import math
 import os
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from typing import Any, NoReturn
 
@@ -41,7 +42,6 @@ Floats = NDArray[np.float64]
 
 FORMAT = 1
 MOST_HEADER_BYTES = 1 << 25
-MOST_STATES = 1_000_000
 
 _KEY = "fanbayes"
 _NO_DIGEST = "0" * 64
@@ -366,14 +366,14 @@ def _restore(header: dict[str, Any], arrays: Arrays) -> Classifier:
 
 def _restore_one(clf: NetworkClassifier, header: dict[str, Any], arrays: Arrays) -> None:
     schema = clf.schema_
-    structure = _structure(type(clf).__name__, _entry(header, "structure", dict), len(clf.classes_))
+    structure = _structure(type(clf).__name__, _entry(header, "structure", dict), len(clf.classes_), arrays)
     tables = {k: _table(_entry(_entry(header, "tables", dict), k, dict)) for k in ("selection", "starts")}
     fit = _entry(header, "fit", dict)
     log_likelihood = _entry(fit, "log_likelihood", float)
     _require(math.isfinite(log_likelihood), "its log-likelihood is not a number")
     lengths = tables["starts"].get("n_iter", [])
     _require(all(type(n) is int and n >= 0 for n in lengths), "its table of starts is damaged")
-    _require_names(arrays, {*_names_of_arrays(structure), "trace", "start_traces"})
+    _require_names(arrays, {*_names_of_arrays(f.name for f in structure.factors), "trace", "start_traces"})
     network = _network(arrays, structure, schema)
     trace = _array(arrays, "trace", (len(arrays["trace"].ravel()),))
     start_traces = _array(arrays, "start_traces", (sum(lengths),))
@@ -415,8 +415,8 @@ def _restore_average(clf: FANClassifierCV, header: dict[str, Any], arrays: Array
     }
 
     def network(prefix: str, described: dict[str, Any], schema: Schema, normalised: bool = True) -> Network:
-        structure = _structure("FANClassifier", described, n_classes)
-        own = {f"{prefix}.{name}": name for name in _names_of_arrays(structure)}
+        structure = _structure("FANClassifier", described, n_classes, arrays, f"{prefix}.")
+        own = {f"{prefix}.{name}": name for name in _names_of_arrays(f.name for f in structure.factors)}
         _require(own.keys() <= arrays.keys(), "it does not have the arrays that it should")
         wanted.update(own)
         return _network({name: arrays[full] for full, name in own.items()}, structure, schema, normalised=normalised)
@@ -449,8 +449,8 @@ def _restore_average(clf: FANClassifierCV, header: dict[str, Any], arrays: Array
     clf.members_ = _user_table(_table(_entry(_entry(header, "tables", dict), "members", dict)), clf.schema_.frame)
 
 
-def _names_of_arrays(structure: Structure) -> set[str]:
-    return {*(f"log_factor.{f.name}" for f in structure.factors), "log_table", "mean", "sigma2"}
+def _names_of_arrays(factors: Iterable[str]) -> set[str]:
+    return {*(f"log_factor.{name}" for name in factors), "log_table", "mean", "sigma2"}
 
 
 def _require_names(arrays: Arrays, names: set[str]) -> None:
@@ -532,8 +532,12 @@ def _classes(values: dict[str, Any]) -> NDArray[Any]:
     dtype, labels = _entry(values, "dtype", str), _entry(values, "values", list)
     _require(dtype in _CLASS_TYPES and labels and all(type(c) in _CLASS_TYPES[dtype] for c in labels), flaw)
     _require(_are_distinct(labels), flaw)
-    longest = max(len(c) if isinstance(c, str) else 1 for c in labels)
-    _require(longest * len(labels) <= MOST_HEADER_BYTES, flaw)  # an array of text is as wide as its longest
+    lengths = [len(c) if isinstance(c, str) else 1 for c in labels]
+    # An array of text is as wide as its longest.
+    _require(
+        max(lengths) * len(labels) <= 8 * sum(lengths) + 65_536,
+        f"its classes differ too much in length; shorten the longest, which has {max(lengths)} characters",
+    )
     try:
         classes = np.array(labels, dtype=dtype)
     except (OverflowError, ValueError):
@@ -542,12 +546,15 @@ def _classes(values: dict[str, Any]) -> NDArray[Any]:
     return classes
 
 
-def _structure(classifier: str, values: dict[str, Any], n_classes: int) -> Structure:
+def _structure(classifier: str, values: dict[str, Any], n_classes: int, arrays: Arrays, prefix: str = "") -> Structure:
+    """States of a model, which have to be in some proportion to its arrays, those whose names begin so."""
     flaw = "its structure is inconsistent"
     factors, sizes = _entry(values, "factors", list), _entry(values, "n_components", list)
     _require(all(isinstance(f, str) for f in factors) and (classifier, tuple(factors)) in _STRUCTURES, flaw)
     _require(len(sizes) == n_classes and all(type(n) is int and n >= 1 for n in sizes), flaw)
-    _require(sum(sizes) <= MOST_STATES, f"it has more than {MOST_STATES} states")
+    own = [arrays.get(prefix + name) for name in _names_of_arrays(factors)]
+    most = 64 + 16 * sum(0 if array is None else array.size for array in own)
+    _require(sum(sizes) <= most, f"it has {sum(sizes)} states, and not the numbers for so many")
     _require(factors == ["class", "component | class"] or len(set(sizes)) == 1, flaw)
     _require(factors != ["class"] or sizes[0] == 1, flaw)
     return _STRUCTURES[classifier, tuple(factors)](sizes)
