@@ -2,6 +2,7 @@ PY := .venv/bin/python
 NATIVE := CMakeLists.txt $(wildcard src/native/*)
 
 DATA ?=
+SECTIONS ?=
 RUN := build/published/$(shell git describe --always --dirty --exclude '*')
 SECONDS ?= 300
 
@@ -61,9 +62,9 @@ docs-output: .venv/.installed
 	$(PY) -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
 	touch $@
 
-# Peers live in an environment of their own. DATA=folder adds the benchmarks that need real datasets.
+# Peers live in an environment of their own. DATA=folder adds the benchmarks that need real datasets; SECTIONS names some.
 bench: .bench-venv/.installed
-	.bench-venv/bin/python benchmarks/run.py $(if $(DATA),--data $(DATA))
+	.bench-venv/bin/python benchmarks/run.py $(SECTIONS) $(if $(DATA),--data $(DATA))
 
 # Probabilities against those of other classifiers on the datasets of DATA: hours, but it goes on where it stopped.
 quality: need-data .bench-venv/.installed
@@ -76,7 +77,7 @@ published: need-data .venv/.installed .bench-venv/.installed
 	.venv/bin/fanbayes study real --suite $(DATA) --out $(RUN)/real --jobs 2
 	.venv/bin/fanbayes study simulated --suite $(DATA) --out $(RUN)/simulated --jobs 2
 	.bench-venv/bin/python benchmarks/quality/run.py --data $(DATA) --out $(RUN)/quality
-	.bench-venv/bin/python benchmarks/run.py --data $(DATA) --out $(RUN)/speed
+	.bench-venv/bin/python benchmarks/run.py $(SECTIONS) --data $(DATA) --out $(RUN)/speed
 	.bench-venv/bin/python benchmarks/quality/report.py --data $(DATA) --records $(RUN)/quality
 	$(PY) benchmarks/publish.py $(RUN)
 	$(MAKE) pages docs-output

@@ -113,7 +113,7 @@ def _find(line: str, lines: list[str], begin: int, expected: int) -> int:
 
 
 def _skeleton(line: str) -> str:
-    return re.sub(r" +", " ", re.sub(r"[\d.]+", "0", re.sub(r"█+", "█", line)))
+    return re.sub(r"([ █─━])\1+", r"\1", re.sub(r"[\d.]+", "0", line))
 
 
 def _with_seconds(lines: list[str]) -> set[int]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from fanbayes.study.provenance import commit, environment
+from fanbayes.study.records import read_study
 
 pytest.importorskip("jinja2")
 
@@ -106,6 +107,45 @@ def test_the_readme_has_the_numbers_of_the_study():
             counts = {f"<b>{won}/{lost}</b> <small>({won_at}/{lost_at})</small>"}
             counts.add(f"<b>{lost}/{won}</b> <small>({lost_at}/{won_at})</small>")  # the page may turn a pair around
             assert any(text in page for text in counts), cell
+
+
+def test_results_of_a_run_are_put_where_they_are_published(tmp_path):
+    run, root = tmp_path / "run", tmp_path / "root"
+    for name in ("real", "simulated", "speed"):
+        (run / name).mkdir(parents=True)
+    for study in ("real", "simulated"):
+        (run / study / "study.json").write_text(json.dumps({"study": study}))
+        (run / study / "records.jsonl").write_text(json.dumps({"dataset": study}) + "\n")
+    (run / "speed" / "memory.json").write_text("{}")
+    publish = [sys.executable, str(ROOT / "benchmarks" / "publish.py"), str(run), "--root", str(root)]
+    subprocess.run(publish, check=True)
+    for study in ("real", "simulated"):
+        assert read_study(root / "docs" / "results" / study) == ({"study": study}, [{"dataset": study}])
+    assert (root / "benchmarks" / "results" / "memory.json").read_text() == "{}"
+
+
+def test_records_of_the_comparison_know_their_run(tmp_path):
+    """And whether a goal was reached can be stored."""
+    code = """if True:
+        import json, sys
+        from pathlib import Path
+        import numpy as np
+        from goals import Answer, Question
+        from records import Records
+
+        folder = Path(sys.argv[1])
+        numbers = [Records(folder).begin({"commit": name}) for name in ("a", "b", "a", "b")]
+        met = Question("", None, target=1.0).met(Answer(np.float64(2.0), ""))
+        print(json.dumps([numbers, Records(folder).runs, met]))
+    """
+    told = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)],
+        cwd=ROOT / "benchmarks" / "quality",
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert json.loads(told.stdout) == [[0, 1, 0, 1], [{"commit": "a"}, {"commit": "b"}], True]
 
 
 def test_code_is_named_where_a_repository_holds_it(tmp_path):

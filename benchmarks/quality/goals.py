@@ -58,7 +58,7 @@ class Question:
         """Whether it was reached; None if there is no goal, or nothing found."""
         if answer is None or self.target is None or np.isnan(answer.value):
             return None
-        return answer.value >= self.target if self.better == "more" else answer.value <= self.target
+        return bool(answer.value >= self.target if self.better == "more" else answer.value <= self.target)
 
 
 def share_won(first: str, second: str, measure: str, view: View) -> Answer | None:
