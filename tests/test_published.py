@@ -98,6 +98,23 @@ def test_the_readme_has_the_numbers_of_the_comparison(summary):
         assert f"| {name} | {numbers} |{won}" in readme
 
 
+def test_readme_and_guide_say_where_fan_is_worse_than_nothing(summary):
+    reached = {
+        goal["what"].partition(":")[0]: goal["reached"]["all"]["text"]
+        for goal in summary["goals"]
+        if goal["what"].endswith("than the class shares alone")
+    }
+    for name in ("README.md", "docs/choosing.md"):
+        text = " ".join((ROOT / name).read_text("utf-8").split())
+        assert f"On {reached['fan'].replace('of', 'of the')} sets its log loss is higher" in text
+    assert f"(`FANClassifierCV`: on {reached['fan_cv'].split()[0]})" in (ROOT / "README.md").read_text("utf-8")
+    datasets = summary["datasets"]
+    guide = " ".join((ROOT / "docs" / "choosing.md").read_text("utf-8").split())
+    for name, fan, shares in re.findall(r"([a-z]+-?[a-z\d]+) (\d\.\d{3})(?:, the shares| and) (\d\.\d{3})[;)]", guide):
+        assert float(fan) == round(datasets[name]["measures"]["fan"]["log_loss"], 3)
+        assert float(shares) == round(datasets[name]["log_loss_of_shares"], 3)
+
+
 def test_the_readme_has_the_numbers_of_the_study():
     page = (RESULTS / "report.html").read_text("utf-8")
     for line in ("FAN against naive Bayes", "FAN against the finite mixture"):

@@ -23,6 +23,7 @@ class View:
     methods: Sequence[str]
     datasets: Sequence[str]
     cards: Mapping[str, Card]
+    shares: Mapping[str, float]
 
     def only(self, keep: Callable[[Card], bool]) -> View:
         """Keep some of the datasets."""
@@ -135,6 +136,14 @@ def most_excess(first: str, second: str, view: View) -> Answer | None:
     return Answer(-float(found.differences[k]), f"{-found.differences[k]:+.3f}, on {found.datasets[k]}")
 
 
+def above_shares(method: str, view: View) -> Answer | None:
+    """Datasets on which the log loss is higher than that of the classes' shares, whatever the row."""
+    if method not in view.methods or not view.datasets:
+        return None
+    above = [n for n in view.datasets if view.results[method][n].measures["log_loss"] > view.shares[n]]
+    return Answer(len(above), f"{len(above)} of {len(view.datasets)}")
+
+
 def slower(first: str, second: str, part: str, view: View) -> Answer | None:
     ratio = time_ratio(view.results, first, second, view.datasets, part)
     return None if np.isnan(ratio) else Answer(ratio, f"{ratio:.3g} x")
@@ -178,6 +187,10 @@ def questions(ours: str) -> list[Question]:
             partial(large, partial(less_log_loss, ours, "nb")),
         ),
         Question(f"{ours} against fan: sets with lower log loss", partial(share_won, ours, "fan", "log_loss")),
+        *(
+            Question(f"{method}: sets with higher log loss than the class shares alone", partial(above_shares, method))
+            for method in (ours, "fan", "nb")
+        ),
         *(
             Question(
                 f"fan against nb, continuous sets: sets with better {name}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -50,3 +51,13 @@ def roc_area(y: NDArray[Any], log_proba: NDArray[np.float64], classes: list[str]
             table = np.column_stack([rest, log_proba[:, column]])
             areas.append(metrics.roc_area(positive, table, classes=[False, True]))
     return float(np.mean(areas)) if areas else None
+
+
+def loss_of_shares(y: NDArray[Any], folds: Sequence[tuple[NDArray[np.intp], NDArray[np.intp]]]) -> float:
+    """Log loss of the classes' shares in the training parts, mean over the rows tested."""
+    losses = []
+    for trained, tested in folds:
+        known, counts = np.unique(y[trained], return_counts=True)
+        shares = dict(zip(known, counts / counts.sum()))
+        losses += [-np.log(max(shares.get(label, 0.0), metrics.CLIP)) for label in y[tested]]
+    return float(np.mean(losses))

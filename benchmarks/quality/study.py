@@ -12,6 +12,7 @@ from folds import Half, folds, half
 from goals import Answer, Question, View, questions
 from methods import METHODS
 from records import Record
+from scores import loss_of_shares
 
 from fanbayes.study.datasets import load_suite
 from fanbayes.study.plan import Card, describe
@@ -33,12 +34,16 @@ class Scope:
 
 @dataclass(frozen=True)
 class Study:
-    """All that is known: results by method and dataset, what the datasets are, their halves."""
+    """All that is known: results by method and dataset, what the datasets are, their halves.
+
+    `shares` is the log loss of the classes' shares in the training parts, whatever the row.
+    """
 
     results: Results
     methods: list[str]
     cards: Mapping[str, Card]
     halves: Mapping[str, Half]
+    shares: Mapping[str, float]
     ours: str
 
     def scopes(self) -> list[Scope]:
@@ -51,7 +56,7 @@ class Study:
 
     def goals(self, scopes: Sequence[Scope]) -> Goals:
         """Answer all questions for each scope."""
-        views = [View(self.results, self.methods, scope.datasets, self.cards) for scope in scopes]
+        views = [View(self.results, self.methods, scope.datasets, self.cards, self.shares) for scope in scopes]
         return [(question, [question.answer(view) for view in views]) for question in questions(self.ours)]
 
     def _scope(self, key: str, title: str, wanted: Half | None) -> Scope:
@@ -72,11 +77,13 @@ class Study:
 def read(data: Path, records: Sequence[Record], ours: str) -> Study:
     """Bring the records together with the datasets."""
     suite = load_suite(data)
-    cards, halves, n_folds = {}, {}, {}
+    cards, halves, shares, n_folds = {}, {}, {}, {}
     for name in suite:
         dataset = suite[name]
-        cards[name], halves[name], n_folds[name] = describe(dataset), half(dataset), len(folds(dataset))
+        parts = folds(dataset)
+        cards[name], halves[name], n_folds[name] = describe(dataset), half(dataset), len(parts)
+        shares[name] = loss_of_shares(dataset.y.astype(str), parts)
     results = gather(records, n_folds)
     if ours not in results:
         raise SystemExit(f"{ours} has finished no dataset: run it first, or give another method by --ours.")
-    return Study(results, [method for method in METHODS if method in results], cards, halves, ours)
+    return Study(results, [method for method in METHODS if method in results], cards, halves, shares, ours)

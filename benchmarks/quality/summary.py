@@ -46,6 +46,7 @@ def summary(study: Study, records: Sequence[Record], runs: Sequence[Record]) -> 
                 "n_rows": card.n_rows,
                 "n_classes": card.n_classes,
                 "kind": card.kind,
+                "log_loss_of_shares": float(f"{study.shares[name]:.9g}"),
                 "measures": {
                     method: _measures(study.results[method][name].measures)
                     for method in study.methods

@@ -1,4 +1,4 @@
-"""Finite-mixture-augmented naive Bayes: calibrated probabilities from mixed, incomplete tables.
+"""Finite-mixture-augmented naive Bayes: class probabilities from mixed, incomplete tables.
 
 What is public is imported when it is first asked for: `import fanbayes` and the program's start-up cost nothing.
 """

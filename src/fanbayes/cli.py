@@ -25,7 +25,7 @@ BROKEN_PIPE = 141  # 128 + SIGPIPE: nobody reads what is printed
 
 app = typer.Typer(
     name="fanbayes",
-    help="Finite-mixture-augmented naive Bayes: calibrated probabilities from mixed, incomplete tables.",
+    help="Finite-mixture-augmented naive Bayes: class probabilities from mixed, incomplete tables.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
