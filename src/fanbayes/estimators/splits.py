@@ -5,7 +5,7 @@ depend on what the rows contain and on their weights, so that a row of weight 2 
 
 - Repeated rows that have continuous columns are taken for copies of one case: what is learnt from a copy would know
   the row held out. They are held out together.
-- Repeated rows of discrete columns are cases that happen to be alike: they are dealt out over the folds.
+- Repeated rows of discrete columns are cases that happen to be alike: they are dealt out over the folds by chance.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.integer[Any]]
 Mask = NDArray[np.bool_]
 Split = tuple[Floats, Floats]
+
+# Cases that are dealt out one by one; of more, several at a time.
+MOST_CASES = 1 << 20
 
 
 def split_rows(
@@ -86,28 +89,51 @@ def _folds(
     labels: Ints, weights: Floats, table: EncodedTable, n_folds: int, seed: int, groups: Ints | None
 ) -> tuple[float, Floats]:
     """Number of cases to deal out, and the share of each row that each fold holds out (n_folds, n_rows)."""
-    odd = 2 * int(np.random.default_rng(seed).integers(2**31)) + 1
-    key = table.fingerprint * np.uint32(odd)  # equal for equal rows, in another order for every seed
+    rng = np.random.default_rng(seed)
+    key = _scattered(table.fingerprint, rng)  # equal for equal rows, in another order for every seed
     if groups is None and not table.layout.n_numbers:
-        share = np.empty((n_folds, len(labels)))
-        order = np.lexsort((key, labels))
-        share[:, order] = _dealt(weights[order], n_folds)
-        return float(weights.sum()), share
+        return float(weights.sum()), _dealt(labels, weights, key, n_folds, rng)
     _, group = np.unique(key if groups is None else groups, return_inverse=True)
     fold = _fold_of_groups(group, labels, weights, key, n_folds)
     return len(fold), (fold[group] == np.arange(n_folds)[:, None]).astype(np.float64)
 
 
-def _dealt(weights: Floats, n_folds: int) -> Floats:
-    """Share of each row in each fold (n_folds, n_rows), case after case dealt to fold after fold like cards.
+def _dealt(labels: Ints, weights: Floats, key: Ints, n_folds: int, rng: np.random.Generator) -> Floats:
+    """Share of each row in each fold (n_folds, n_rows): the cases of a class, shuffled and dealt like cards.
 
-    Of a line of cases as long as all weights, fold f gets [f, f + 1), [f + n_folds, f + n_folds + 1), ...
+    Equal rows together are a line of as many cases as they weigh, whose k-th case is shuffled by the content of the
+    rows and k. Were equal cases dealt out evenly instead of by chance, no fold would differ from the others,
+    and nothing would look overfitted.
     """
-    end = np.cumsum(weights)
-    turns, rest = np.divmod(np.concatenate([[0.0], end]), n_folds)
-    up_to = turns + np.clip(rest - np.arange(n_folds)[:, None], 0.0, 1.0)
-    share = np.diff(up_to, axis=1) / weights
-    return np.where(share < 1e-9, 0.0, np.where(share > 1 - 1e-9, 1.0, share))  # no slivers by rounding
+    kinds, kind = np.unique(labels.astype(np.int64) << 32 | key.astype(np.int64), return_inverse=True)
+    order = np.argsort(kind, kind="stable")
+    end = np.cumsum(weights[order])
+    before_kind = np.concatenate([[0.0], np.cumsum(np.bincount(kind, weights))])[kind[order]]
+    size = max(1.0, end[-1] / MOST_CASES)
+    begin, finish = (end - weights[order] - before_kind) / size, (end - before_kind) / size
+    first = np.floor(begin + 1e-9).astype(np.int64)  # no slivers by rounding
+    n_each = np.maximum(1, np.ceil(finish - 1e-9).astype(np.int64) - first)
+    place = np.repeat(np.arange(len(order)), n_each)  # a row for each case that it has a part of
+    number = first[place] + np.arange(len(place)) - np.repeat(np.cumsum(n_each) - n_each, n_each)
+    part = np.minimum(finish[place], number + 1) - np.maximum(begin[place], number)
+    row = order[place]
+    cases, case = np.unique(kind[row] * (MOST_CASES + 1) + number, return_inverse=True)
+    case_kind, case_number = np.divmod(cases, MOST_CASES + 1)
+    shuffled = _scattered(kinds[case_kind] * np.int64(2**31) + case_number, rng)
+    fold = np.empty(len(cases), dtype=np.intp)
+    fold[np.lexsort((shuffled, kinds[case_kind] >> 32))] = np.arange(len(fold)) % n_folds
+    share = np.zeros((n_folds, len(labels)))
+    np.add.at(share, (fold[case], row), part)
+    return np.asarray(share / share.sum(axis=0))
+
+
+def _scattered(numbers: Ints, rng: np.random.Generator) -> NDArray[np.uint32]:
+    """Other numbers, equal where the numbers are, in an order that depends on the generator."""
+    mixed = numbers.astype(np.uint64)
+    for _ in range(3):
+        mixed ^= mixed >> np.uint64(29)
+        mixed *= rng.integers(2**63, dtype=np.uint64) | np.uint64(1)
+    return (mixed >> np.uint64(32)).astype(np.uint32)
 
 
 def _fold_of_groups(group: Ints, labels: Ints, weights: Floats, key: Ints, n_folds: int) -> Ints:
