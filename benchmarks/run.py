@@ -14,7 +14,7 @@ import os
 import platform
 import sys
 import time
-from importlib.metadata import version
+from importlib.metadata import distributions
 from pathlib import Path
 
 import page
@@ -70,7 +70,7 @@ def environment() -> dict[str, object]:
         "cores": os.cpu_count(),
         "backend": _native.backend(),
         "python": platform.python_version(),
-        "versions": {name: version(name) for name in PEERS},
+        "versions": {d.name: d.version for d in sorted(distributions(), key=lambda d: d.name) if d.name in PEERS},
         "commit": commit(Path(__file__).parent),
         "date": time.strftime("%Y-%m-%d"),
     }
