@@ -95,6 +95,17 @@ def test_a_row_is_completed_the_same_wherever_it_stands():
     np.testing.assert_array_equal(np.concatenate(list(blocks(np.arange(300), 10**5))), np.arange(300))
 
 
+def test_where_values_are_missing():
+    """Cell by cell, in tables of many shapes: what NumPy writes into a part of an array has been wrong (2.4)."""
+    for seed, (levels, n_numbers) in enumerate([((2,), 1), ((2, 3), 2), ((), 3), ((2, 300), 1), ((2, 4), 0)]):
+        rows = random_rows(np.random.default_rng(seed), levels, n_numbers, 2, 60, missing=0.5)
+        wanted = [
+            [c < 0 for c in codes] + [x != x for x in numbers] for codes, numbers in zip(rows.codes, rows.numbers)
+        ]
+        found = missing_cells(encode(rows, make_layout(levels, n_numbers)))
+        np.testing.assert_array_equal(found, np.array(wanted, dtype=bool).reshape(found.shape))
+
+
 def test_values_that_are_left_out_stay_missing():
     imputer = make_imputer(5, fills=(True, False, True, False, True))
     table = table_of([[-1, -1, 1]], [[np.nan, np.nan]])

@@ -81,12 +81,9 @@ class Completions:
 
 def missing_cells(table: EncodedTable) -> Mask:
     """Where a value is missing (n_rows, n_discrete + n_numbers), in a table that is not fused."""
-    missing = np.empty((table.n_rows, table.layout.n_discrete + table.layout.n_numbers), dtype=bool)
-    n_levels, n_narrow, n_discrete = table.layout.n_levels, table.layout.n_narrow, table.layout.n_discrete
-    np.equal(table.narrow, n_levels[:n_narrow], out=missing[:, :n_narrow])
-    np.equal(table.wide, n_levels[n_narrow:], out=missing[:, n_narrow:n_discrete])
-    np.isnan(table.numbers, out=missing[:, n_discrete:])
-    return missing
+    n_levels, n_narrow = table.layout.n_levels, table.layout.n_narrow
+    discrete = (table.narrow == n_levels[:n_narrow], table.wide == n_levels[n_narrow:])
+    return np.concatenate([*discrete, np.isnan(table.numbers)], axis=1)
 
 
 def blocks(rows: Ints, n_columns: int) -> Iterator[Ints]:
