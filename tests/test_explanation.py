@@ -98,6 +98,14 @@ def test_path_weights_are_complete(n_components, scale):
     np.testing.assert_allclose(weights.sum(axis=1), 1.0, atol=1e-14)
 
 
+@pytest.mark.parametrize("steep", [1e20, 1e70, 1e200])
+def test_path_weights_of_a_switch_next_to_the_start(steep):
+    """The first component, of probability p, is left at once: log (1 - p) of its slope remains."""
+    p = 0.3
+    weights = path_weights(np.log([[p, 1 - p]]), np.array([[-steep, 0.0]]))
+    np.testing.assert_allclose(-steep * weights[0, 0], np.log(1 - p), rtol=1e-12)
+
+
 def test_path_weights_of_several_switches():
     """Three components lead one after the other, each switch within a thousandth: the weights are their times."""
     log_weight = np.array([[0.0, -3000.0, -8000.0]])
@@ -356,6 +364,17 @@ def test_information_of_narrow_cells(kind):
             terms = np.nan_to_num(joint * np.log(joint / joint.sum(axis=0) / prior[:, None]))
         expected = terms.sum(axis=0) @ (half * weights).ravel()
         assert found[r, 0] == pytest.approx(expected, abs=1e-10)
+
+
+def test_information_of_cells_narrower_than_rounding():
+    """Two classes at one place to the last digit, and two at places next to it: no and all doubt is removed."""
+    X, y = np.array([[1e6], [1e6 + 1]] * 10), [0, 1] * 10
+    clf = NBClassifier().fit(X, y)
+    clf.network_.sigma2[:] = 1e-90
+    for mean, expected in (([1.0, 1.0], 0.0), ([1.0, 1.0 + 1e-9], np.log(2))):
+        clf.network_.mean[0, 0] = mean
+        gain = information_gain(clf.network_, clf.schema_, np.array([[0.5, 0.5]]), np.ones((1, 1), dtype=bool))
+        np.testing.assert_allclose(gain, expected, atol=1e-4)
 
 
 def test_information_by_hand():

@@ -54,8 +54,8 @@ _NODES, _WEIGHTS = (_NODES + 1) / 2, _WEIGHTS / 2
 _LONGEST = math.pi
 # Components that stay e^-40 below another all along a step do not matter for its length.
 _NEGLIGIBLE = -40.0
-# Steps of 2^-52 are no more than rounding of t.
-_HALVINGS = 52
+# As many as a double can be halved: with slopes of 1e70 a component takes over from another at t = 1e-70.
+_HALVINGS = 1074
 _NUMBERS_AT_ONCE = 1 << 20
 
 
@@ -283,7 +283,8 @@ def path_weights(log_weight: Floats, slope: Floats) -> Floats:
     for halving in range(_HALVINGS + 1):
         length = 0.5**halving
         s, a = slope[row], log_weight[row] + start[:, None] * slope[row]
-        due = length * _spread(a, s, length) <= _LONGEST if halving < _HALVINGS else np.ones(len(row), dtype=bool)
+        # Elsewhere than near 0, shorter steps than this are no more than rounding of t.
+        due = (length * _spread(a, s, length) <= _LONGEST) | (length < np.spacing(start)) | (halving == _HALVINGS)
         t = length * _NODES[:, None]
         p = softmax(a[due][:, None, :] + t * s[due][:, None, :], axis=2)  # (steps, nodes, components)
         np.add.at(total, row[due], length * np.einsum("k,nkh->nh", _WEIGHTS, p))

@@ -29,6 +29,7 @@ Mask = NDArray[np.bool_]
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
 _REACH = 8.0  # standard deviations
+_ROUNDING = 1e-12
 _NUMBERS_AT_ONCE = 1 << 21
 
 
@@ -60,8 +61,11 @@ def information_gain(network: Network, schema: Schema, states: Floats, wanted: M
         p = np.exp(network.log_table[0, first : first + schema[j].n_levels, cells])  # (states, levels)
         _fill(gain[:, j], network, states, p, np.ones(p.shape[1]))
     for k, j in enumerate(schema.continuous):
-        x, weight = _quadrature(network.mean[0, k], np.sqrt(network.sigma2[0, k]))
-        density = np.exp(gaussian.log_density(x, network.mean[0, k][:, None], network.sigma2[0, k][:, None]))
+        mean = network.mean[0, k]
+        # Values that differ by less than rounding cannot be told apart.
+        sigma = np.maximum(np.sqrt(network.sigma2[0, k]), _ROUNDING * np.abs(mean))
+        x, weight = _quadrature(mean, sigma)
+        density = np.exp(gaussian.log_density(x, mean[:, None], sigma[:, None] ** 2))
         _fill(gain[:, j], network, states, density[cells], weight)
     return gain
 

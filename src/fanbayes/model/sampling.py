@@ -58,4 +58,5 @@ def _values(column: Column, codes: NDArray[np.intp], rng: np.random.Generator) -
         levels = np.array([*column.levels, None], dtype=object)
         return levels[codes] if column.levels else np.full(len(codes), None, dtype=object)
     edges = np.array([column.low, *column.cuts, column.high])
-    return np.asarray(rng.uniform(edges[codes], edges[codes + 1]))
+    low, high, u = edges[codes], edges[codes + 1], rng.random(len(codes))
+    return np.asarray(np.clip((1 - u) * low + u * high, low, high))  # high - low may be more than a number holds
