@@ -397,6 +397,7 @@ def test_labels_of_several_types(model):
         (np.arange(59), "inconsistent numbers of samples"),
         (np.linspace(0, 1, 60), "Unknown label type: continuous"),
         (np.r_[np.inf, np.ones(59)], "Input y contains infinity"),
+        (np.r_[1e300, np.ones(59)], "Unknown label type: continuous"),
         (np.zeros((60, 2)), "1d array"),
         (np.fromiter([(1, 2), (3,)] * 30, object, 60), "y holds labels of type tuple; make them strings or numbers"),
         (np.fromiter([{"a": 1}] * 60, object, 60), "y holds labels of type dict; make them strings or numbers"),
@@ -427,9 +428,37 @@ def test_encodings_of_arrow(model):
 
 
 def test_text_that_is_not_unicode():
-    X, y = pd.DataFrame({"c": pd.Series(["\ud800", "a"] * 5, dtype=object)}), [0, 1] * 5
-    message = "column 'c' holds text that is not valid Unicode; correct it, or drop it"
-    refuses(NBClassifier(), ValueError, message, X, y)
+    values, y = pd.Series(["\ud800", "a"] * 5, dtype=object), [0, 1] * 5
+    message = "column '(c|x0)' holds text that is not valid Unicode; correct it, or drop it"
+    refuses(NBClassifier(), ValueError, message, pd.DataFrame({"c": values}), y)
+    refuses(NBClassifier(), ValueError, message, values.to_numpy()[:, None], y)
+
+
+def test_half_precision_as_categories():
+    X, y = np.array([[1.5], [2.0], [60000.0]], dtype=np.float16), [0, 1, 0]
+    clf = NBClassifier(categorical_features="all").fit(X, y)
+    assert clf.schema_[0].levels == (1.5, 2.0, 60000.0)
+
+
+@pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
+def test_samples_beyond_all_integers(frame):
+    """Normal draws around integers that are as large as can be."""
+    X = frame({"n": [2**63 - 1, -(2**63), 0, 5] * 5})
+    rows, _ = NBClassifier().fit(X, [0, 1] * 10).sample(200, random_state=0)
+    assert np.isfinite(np.asarray(rows["n"], dtype=float)).all()
+
+
+def test_samples_of_intervals_wider_than_a_number():
+    X, y = np.array([[-1.7e308], [-1.6e308], [1.6e308], [1.7e308]] * 10), [0, 0, 1, 1] * 10
+    rows, _ = NBClassifier(discretize="mdlp").fit(X, y).sample(100, random_state=0)
+    assert (np.abs(rows) <= 1.7e308).all()
+
+
+def test_long_categories_are_cut_short():
+    data, y = columns()
+    clf = NBClassifier(handle_unknown="error").fit(pd.DataFrame(data), y)
+    with pytest.raises(ValueError, match=r"such as 'x{59}; handle_unknown"):
+        clf.predict(pd.DataFrame({**data, "colour": ["x" * 5000] * 60}))
 
 
 def test_an_enum_is_not_spelt_out():

@@ -78,6 +78,9 @@ def _backend(frame: str) -> Any:
 
 
 def _as_it_came(column: Column, values: Any) -> list[Any]:
+    found = np.asarray(values).tolist()
     if column.dtype.lower().startswith(("int", "uint")):
-        return [None if v is None or v != v else round(v) for v in np.asarray(values).tolist()]
-    return list(np.asarray(values).tolist())
+        whole = [None if v is None or v != v else round(v) for v in found]
+        if all(v is None or -(2**63) <= v < 2**63 for v in whole):  # a draw may lie beyond all integers of a frame
+            return whole
+    return list(found)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fanbayes import _native
 from fanbayes.data.caching import cached_property
-from fanbayes.data.sources import Level, NumericColumn, Source, infinite
+from fanbayes.data.sources import Level, NumericColumn, Source, infinite, not_unicode
 
 Kind = Literal["discrete", "continuous", "binned"]
 
@@ -130,6 +130,10 @@ def _with_levels(source: Source, levels: tuple[Level, ...]) -> Column:
             f"column {source.name!r} has {len(levels)} categories, more than {MAX_LEVELS}; drop it if it is an "
             "identifier, or merge its rare categories"
         )
+    try:
+        "".join(level for level in levels if isinstance(level, str)).encode()
+    except UnicodeEncodeError:
+        raise ValueError(not_unicode(source.name)) from None
     return Column(source.name, "discrete", source.dtype, levels=levels)
 
 

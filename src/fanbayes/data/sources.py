@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -153,6 +152,7 @@ class NumericColumn:
 def _are_integers(values: NDArray[Any]) -> bool:
     if values.dtype.kind in "iu":
         return True
+    values = values.astype(np.float64)  # in which the bound has a place
     return bool((np.abs(values) < 2**53).all()) and bool((values == np.floor(values)).all())
 
 
@@ -241,8 +241,10 @@ class SeriesColumn:
 
     def distinct(self) -> list[Level]:
         """Distinct values, sorted."""
-        with _as_unicode(self.name):
+        try:
             return sorted(self.series.drop_nulls().unique().to_list())
+        except UnicodeEncodeError:
+            raise ValueError(not_unicode(self.name)) from None
 
     def codes(self, levels: Sequence[Level]) -> NDArray[np.integer[Any]]:
         """Index in `levels`, mapped by the frame's own library."""
@@ -250,18 +252,8 @@ class SeriesColumn:
         kinds = {type(v) for v in self.series.drop_nulls().head(1).to_list()}
         if n == 0 or not kinds & {type(level) for level in levels}:
             return np.full(len(self.series), n, dtype=np.int32)
-        with _as_unicode(self.name):
-            codes = self.series.replace_strict(list(levels), list(range(n)), default=n, return_dtype=nw.Int32)
+        codes = self.series.replace_strict(list(levels), list(range(n)), default=n, return_dtype=nw.Int32)
         return np.asarray(codes.to_numpy())
-
-
-@contextmanager
-def _as_unicode(name: str) -> Iterator[None]:
-    """Name the column whose text a library cannot encode: half of a surrogate pair."""
-    try:
-        yield
-    except UnicodeEncodeError as error:
-        raise ValueError(f"column {name!r} holds text that is not valid Unicode; correct it, or drop it") from error
 
 
 def array_sources(X: NDArray[Any], names: Sequence[str]) -> Iterator[Source]:
@@ -468,6 +460,11 @@ def _integer_values(series: nw.Series[Any]) -> NDArray[Any]:
 def infinite(name: str) -> str:
     """What to say of a column with an infinite value."""
     return f"column {name!r} contains infinity; replace it by a finite or a missing value"
+
+
+def not_unicode(name: str) -> str:
+    """What to say of a column with half of a surrogate pair, which no file and few libraries can hold."""
+    return f"column {name!r} holds text that is not valid Unicode; correct it, or drop it"
 
 
 def _unsupported(name: str, dtype: str) -> str:

@@ -349,7 +349,7 @@ def _encode_discrete(pairs: Pairs, block: NDArray[np.uint8] | NDArray[np.uint16]
                 new = next(value for value in source.distinct() if value not in column.levels)
                 raise ValueError(
                     f"column {column.name!r} has a category in row {int(np.argmax(unknown))} that was not seen in "
-                    f"training, such as {new!r}; handle_unknown='missing' would take it as missing"
+                    f"training, such as {new!r:.60}; handle_unknown='missing' would take it as missing"
                 )
 
 

@@ -180,7 +180,8 @@ def encode_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int32]]:
             raise ValueError(f"y holds labels of type {kind.__name__}; make them strings or numbers")
         if kinds != {str}:
             known = np.array(known.tolist())  # numbers that stood beside None
-    check_classification_targets(known)
+    with np.errstate(invalid="ignore"):  # numbers beyond all integers are not whole
+        check_classification_targets(known)
     classes, codes = np.unique(known, return_inverse=True)
     labels = np.full(len(y), -1, dtype=np.int32)
     labels[labelled] = codes

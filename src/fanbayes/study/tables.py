@@ -231,8 +231,13 @@ def near(word: str, known: Iterable[str]) -> str:
     known = list(known)
     close = get_close_matches(word, known, n=3, cutoff=0.6)
     if close:
-        return f"did you mean {' or '.join(map(repr, close))}?"
-    return f"there are {', '.join(map(repr, known[:20]))}{' ...' if len(known) > 20 else '.'}"
+        return f"did you mean {' or '.join(map(_quoted, close))}?"
+    return f"there are {', '.join(map(_quoted, known[:8]))}{' ...' if len(known) > 8 else '.'}"
+
+
+def _quoted(text: str) -> str:
+    """As much of a text as a sentence has room for."""
+    return f"{text!r:.40}"
 
 
 @dataclass(frozen=True)
@@ -326,7 +331,8 @@ def _classes_of_numbers(y: NDArray[np.object_], where: str) -> NDArray[np.object
 
     value_of = dict(zip(texts, values.tolist()))
     try:
-        check_classification_targets(np.array([value_of[label] for label in y if label is not None]))
+        with np.errstate(invalid="ignore"):  # numbers beyond all integers are not whole
+            check_classification_targets(np.array([value_of[label] for label in y if label is not None]))
     except ValueError:
         raise DatasetError(
             f"{where} holds {len({*value_of.values()})} different numbers, not all whole, like the target of a "
@@ -394,14 +400,14 @@ class _Growing:
             self.blocks.append(np.fromiter(map(self.codes.__getitem__, fields), np.int32, len(fields)))
         if self.levels and len(self.codes) > len(self.known):
             line, text = next((line, text) for line, text in zip(lines, fields) if text not in self.known)
-            where = f"{self.table}, line {line}: {text!r}"
+            where = f"{self.table}, line {line}: {_quoted(text)}"
             raise DatasetError(f"{where} is not a declared level of {self.name!r}; {near(text, self.levels)}")
 
     def _become_text(self, lines: Sequence[int], fields: Sequence[str]) -> None:
         line, text = next((line, text) for line, text in zip(lines, fields) if _numbers([text], self.missing) is None)
         if self.kind == "continuous":
             raise DatasetError(
-                f"{self.table}, line {line}: {text!r} in the continuous column {self.name!r} is not a "
+                f"{self.table}, line {line}: {_quoted(text)} in the continuous column {self.name!r} is not a "
                 "finite number: correct it, list it as a missing value, or declare the column discrete."
             )
         self.kind, self.reason = "discrete", f"{text!r} on line {line} is not a number"
