@@ -22,6 +22,7 @@ ARFF = (
 )
 PIECES = [b"", b",", b'"', b"'", b"\n", b"\r", b"\r\n", b"\0", b"\xff\xfe", b"\xef\xbb\xbf", b"?", b"nan", b"1e999"]
 PIECES += [b"{", b"}", b"@data", b"@attribute", b"\xc3", b"1_0", b"a,a", b";", b"\t" * 50, b"9" * 400, b"x" * 140_000]
+PACK = {".gz": gzip.compress, ".xz": lzma.compress}
 NAMES = ["a", "b", "c d", "b c", "class", "", "nothing"]
 ENCODINGS = ["utf-8", "latin-1", "utf-16", "ascii", "idna", "hex", "nonsense", "\0"]
 
@@ -46,18 +47,25 @@ def seeds() -> dict[str, bytes]:
 def attempt(rng: np.random.Generator, folder: Path) -> None:
     """Read a file with bytes replaced, removed and inserted, and with options that may not fit it."""
     name = rng.choice(sorted(seeds()))
-    data = seeds()[name] if rng.random() < 0.9 else rng.bytes(rng.integers(0, 300))
-    for _ in range(rng.integers(0, 4)):
-        start, length = int(rng.integers(len(data) + 1)), int(rng.integers(41))
-        piece = PIECES[rng.integers(len(PIECES))] if rng.random() < 0.7 else rng.bytes(rng.integers(9))
-        data = data[:start] + piece + data[start + length :]
     path = folder / name
-    path.write_bytes(data)
+    if path.suffix in PACK and rng.random() < 0.5:  # whole, but of changed content
+        path.write_bytes(PACK[path.suffix](_changed(rng, ARFF if ".arff" in name else CSV)))
+    else:
+        path.write_bytes(_changed(rng, seeds()[name] if rng.random() < 0.95 else rng.bytes(rng.integers(0, 300))))
     options = _options(rng)
     said = [repr(v) for given in options.values() for v in (given if isinstance(given, list) else [given])]
     dataset = answer(lambda: read_table(path, **options), [str(path), *said])
     require(len(dataset.X) == len(dataset.y) > 0, "a dataset without rows, or with more labels than rows")
     require(list(dataset.kinds) == list(dataset.X.columns), "columns without a kind")
+
+
+def _changed(rng: np.random.Generator, data: bytes) -> bytes:
+    """Replace, remove and insert a few pieces."""
+    for _ in range(rng.integers(0, 4)):
+        start, length = int(rng.integers(len(data) + 1)), int(rng.integers(41) * rng.integers(2))
+        piece = PIECES[rng.integers(len(PIECES))] if rng.random() < 0.9 else rng.bytes(rng.integers(9))
+        data = data[:start] + piece + data[start + length :]
+    return data
 
 
 def read_seeds(folder: Path) -> None:

@@ -108,10 +108,16 @@ def require_probabilities(proba: NDArray[Any], n_rows: int, n_classes: int) -> N
     require((proba >= 0).all() and (np.abs(proba.sum(axis=1) - 1) < 1e-9).all(), "probabilities that do not sum to one")
 
 
-def require_sums(explanation: Any, log_proba: NDArray[Any]) -> None:
-    """Require contributions that are numbers and add up, with the prior, to the log-odds."""
-    parts = np.column_stack([explanation.prior, explanation.contributions])
-    require(np.isfinite(parts).all() and np.isfinite(explanation.log_odds).all(), "a contribution that is no number")
+def require_sums(clf: Any, rows: Any) -> None:
+    """Require contributions that are numbers and add up, with the prior, to the log-odds.
+
+    They are differences of log p(c, x): what rounding does to those is all that may be missing.
+    """
+    why, log_proba = clf.explain(rows), clf.predict_log_proba(rows)
+    parts = np.column_stack([why.prior, why.contributions])
+    require(np.isfinite(parts).all() and np.isfinite(why.log_odds).all(), "a contribution that is no number")
     scale = 1 + np.abs(parts).sum(axis=1) + np.abs(log_proba).max(axis=1)
-    gap = np.abs(parts.sum(axis=1) - explanation.log_odds)
+    if hasattr(clf, "predict_joint_log_proba"):
+        scale += np.abs(clf.predict_joint_log_proba(rows)).max(axis=1)
+    gap = np.abs(parts.sum(axis=1) - why.log_odds)
     require((gap <= 1e-9 * scale).all(), "contributions that do not add up to the log-odds")
