@@ -1,6 +1,7 @@
 """Hard input works, bad input is refused with a word of what to do, and then nothing has changed."""
 
 import datetime
+import itertools
 import timeit
 
 import numpy as np
@@ -303,6 +304,40 @@ def test_numbers_that_became_categories_and_the_reverse(model, make):
     with pytest.raises(ValueError, match=f"'{name_of(make, 'colour', 0)}' held categories such as 'blue' in training"):
         clf.predict_proba(make({**data, "colour": data["z"]}))
     assert state_of(clf) == before
+
+
+TWO = {
+    "strings": ["0", "1"],
+    "words": ["no", "yes"],
+    "booleans": [False, True],
+    "integers": [0, 1],
+    "codes": [1, 2],
+    "floats": [0.5, 1.5],
+}
+WAYS = {
+    "object": lambda v: pd.DataFrame({"a": pd.Series(v, dtype=object)}),
+    "pandas": lambda v: pd.DataFrame({"a": v}),
+    "category": lambda v: pd.DataFrame({"a": pd.Categorical(v)}),
+    "dictionary": lambda v: pa.table({"a": pa.array(v).dictionary_encode()}),
+    "polars": lambda v: pl.DataFrame({"a": v}),
+    "with nulls": lambda v: pl.DataFrame({"a": [None, *v[1:]]}),
+}
+
+
+@pytest.mark.parametrize("way", ["pandas", "category"])
+@pytest.mark.parametrize("before", TWO)
+def test_a_column_of_another_type_is_understood_or_refused(before, way):
+    """Never is every value taken as missing because its type has changed."""
+    clf = NBClassifier(categorical_features="all").fit(WAYS[way](TWO[before] * 20), [0, 1] * 20)
+    for now, other_way in itertools.product(TWO, WAYS.values()):
+        X, both = other_way(TWO[now] * 20), {before, now}
+        is_text = [kind in ("strings", "words") for kind in (before, now)]
+        if is_text[0] != is_text[1] or ("booleans" in both and both & {"codes", "floats"}):
+            with pytest.raises(ValueError, match=r"column 'a' held .* in training and holds .* now; convert it to"):
+                clf.predict_proba(X)
+        else:
+            proba = clf.predict_proba(X)
+            assert (np.ptp(proba[:, 0]) > 0) == bool({*TWO[before]} & {*TWO[now]})
 
 
 def test_numbered_categories_that_became_words():

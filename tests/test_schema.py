@@ -162,6 +162,8 @@ NOTHING = np.full(2, np.nan)
         (discrete("a", 1, 2), np.array([1, 2], dtype=np.int8)),
         (discrete("a", False, True), np.array([True, False])),
         (discrete("a", False, True), np.array([1.0, 0.0])),
+        (discrete("a", 0, 1), np.array([True, False])),
+        (discrete("a", 0, 1), np.array([True, None], dtype=object)),
         (discrete("a"), STRINGS),
     ],
 )
@@ -176,6 +178,17 @@ def test_content_that_fits(column, values):
         (continuous("a"), np.array([True, False]), "'a' held numbers in training and holds bool values now"),
         (discrete("a", "x"), NUMBERS, "'a' held categories such as 'x' in training and holds numbers now; convert"),
         (discrete("a", 7), STRINGS, "'a' held values such as 7 in training and holds strings now; convert"),
+        (
+            discrete("a", "x"),
+            np.array([True, False]),
+            "'a' held categories such as 'x' in training and holds booleans now",
+        ),
+        (
+            discrete("a", 1, 2),
+            np.array([True, None], dtype=object),
+            "'a' held values such as 1 in .* holds booleans now",
+        ),
+        (discrete("a", False, True), np.array([1, 2]), "'a' held booleans in training and holds 2 now; convert it to"),
     ],
 )
 def test_content_that_does_not_fit(column, values, message):

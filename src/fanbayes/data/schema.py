@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fanbayes import _native
 from fanbayes.data.caching import cached_property
-from fanbayes.data.sources import Level, NumericColumn, Source, infinite, not_unicode
+from fanbayes.data.sources import Level, NumericColumn, Source, infinite, kind_of, not_unicode
 
 Kind = Literal["discrete", "continuous", "binned"]
 
@@ -196,33 +196,34 @@ def is_wide(column: Column) -> bool:
 
 
 def check_content(column: Column, source: Source) -> None:
-    """Refuse a column whose content does not fit what it was in training."""
+    """Refuse a column whose type leaves nothing of what it was in training.
+
+    Booleans and the numbers 0 and 1 may stand for each other.
+    """
     if column.kind == "continuous" and math.isnan(column.centre):
         return  # nothing was seen of it, so nothing is made of it
-    if not source.symbolic:
-        if column.levels and all(isinstance(level, bool) for level in column.levels):
-            odd = [value for value in source.distinct() if value not in (0, 1)]
-            if odd:
-                raise ValueError(
-                    f"column {column.name!r} held booleans in training and holds {odd[0]!r} now; convert it to booleans"
-                )
-        if column.kind == "discrete" and column.has_strings and source.content != "nothing":
-            raise ValueError(
-                f"column {column.name!r} held categories such as {column.levels[0]!r} in training and holds "
-                "numbers now; convert it to the same categories"
-            )
-    elif source.content == "nothing":
+    found = source.kinds()
+    known = {kind_of(level) for level in column.levels} if column.kind == "discrete" else {"numbers"}
+    if not found or not known or (found & known and not (source.symbolic and column.kind != "discrete")):
         return
-    elif column.kind != "discrete":
+    if column.kind != "discrete":
         raise ValueError(
             f"column {column.name!r} held numbers in training and holds {source.dtype} values now; convert "
             "it to numbers"
         )
-    elif column.levels and not column.has_strings and any(isinstance(value, str) for value in source.distinct()):
-        raise ValueError(
-            f"column {column.name!r} held values such as {column.levels[0]!r} in training and holds strings now; "
-            "convert it to the same categories"
-        )
+    if "strings" not in found | known:
+        odd = [value for value in source.distinct() if value not in (0, 1)]
+        if odd and known == {"booleans"}:
+            raise ValueError(
+                f"column {column.name!r} held booleans in training and holds {odd[0]!r} now; convert it to booleans"
+            )
+        if {*column.levels} <= {0, 1}:
+            return
+    now = " and ".join(sorted(found))
+    raise ValueError(
+        f"column {column.name!r} held {'categories' if 'strings' in known else 'values'} such as {column.levels[0]!r} in "
+        f"training and holds {now} now; convert it to the same categories"
+    )
 
 
 def category_mask(

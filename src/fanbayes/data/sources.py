@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 Level = str | bool | int | float
 Content = Literal["numbers", "symbols", "nothing"]
+ValueKind = Literal["strings", "booleans", "numbers"]
 Mask = NDArray[np.bool_]
 
 # What the native core reads as it is.
@@ -71,6 +72,14 @@ class Source(Protocol):
 
     def missing(self) -> Mask:
         """Where no value was observed."""
+
+    def kinds(self) -> set[ValueKind]:
+        """What its observed values are; a column of categories may hold several kinds, one without values none."""
+
+
+def kind_of(level: Level) -> ValueKind:
+    """What a value is."""
+    return "strings" if isinstance(level, str) else "booleans" if isinstance(level, bool) else "numbers"
 
 
 def is_missing(value: object) -> bool:
@@ -127,6 +136,10 @@ class NumericColumn:
             return np.asarray(np.isnan(self.values))
         return np.zeros(len(self.values), dtype=bool)
 
+    def kinds(self) -> set[ValueKind]:
+        """Numbers or booleans, unless all are missing."""
+        return set() if self.content == "nothing" else {"booleans" if self.symbolic else "numbers"}
+
     def distinct(self) -> list[Level]:
         """Distinct values; whole numbers as int."""
         values = np.unique(self.values[~self.missing()])
@@ -175,14 +188,19 @@ class ObjectColumn:
         """Where the object stands for a missing value."""
         return np.fromiter(map(is_missing, self.values), bool, len(self.values))
 
+    def kinds(self) -> set[ValueKind]:
+        """What the first observed value is."""
+        first = next((value for value in self.values if not is_missing(value)), None)
+        return set() if first is None else {kind_of(first)}
+
     def distinct(self) -> list[Level]:
         """Distinct values, sorted."""
         return sorted({v for v in self.values.tolist() if not is_missing(v)}, key=lambda v: (str(type(v)), v))
 
     def codes(self, levels: Sequence[Level]) -> NDArray[np.integer[Any]]:
         """Index in `levels` by dictionary."""
-        index = {(type(level), level): k for k, level in enumerate(levels)}
-        found = (index.get((type(v), v), len(levels)) for v in self.values.tolist())
+        index = {level: k for k, level in enumerate(levels)}
+        found = (index.get(v, len(levels)) for v in self.values.tolist())
         return np.fromiter(found, np.int32, len(self.values))
 
 
@@ -209,6 +227,10 @@ class CategoryColumn:
         """Where there is no code."""
         return self.values < 0
 
+    def kinds(self) -> set[ValueKind]:
+        """Those of the categories that occur."""
+        return {kind_of(level) for level in self.distinct()}
+
     def distinct(self) -> list[Level]:
         """Categories that occur."""
         return [self.declared[k] for k in np.unique(self.values) if k >= 0]
@@ -222,7 +244,7 @@ class CategoryColumn:
 
 @dataclass(frozen=True)
 class SeriesColumn:
-    """A column of strings or categories of a data frame."""
+    """A column of strings of a data frame."""
 
     name: str
     series: nw.Series[Any]
@@ -239,6 +261,10 @@ class SeriesColumn:
         """Where the frame has no value."""
         return np.asarray(self.series.is_null().to_numpy(), dtype=bool)
 
+    def kinds(self) -> set[ValueKind]:
+        """Strings, unless all are missing."""
+        return set() if self.content == "nothing" else {"strings"}
+
     def distinct(self) -> list[Level]:
         """Distinct values, sorted."""
         try:
@@ -249,10 +275,10 @@ class SeriesColumn:
     def codes(self, levels: Sequence[Level]) -> NDArray[np.integer[Any]]:
         """Index in `levels`, mapped by the frame's own library."""
         n = len(levels)
-        kinds = {type(v) for v in self.series.drop_nulls().head(1).to_list()}
-        if n == 0 or not kinds & {type(level) for level in levels}:
+        texts = {level: k for k, level in enumerate(levels) if isinstance(level, str)}
+        if not texts:
             return np.full(len(self.series), n, dtype=np.int32)
-        codes = self.series.replace_strict(list(levels), list(range(n)), default=n, return_dtype=nw.Int32)
+        codes = self.series.replace_strict([*texts], [*texts.values()], default=n, return_dtype=nw.Int32)
         return np.asarray(codes.to_numpy())
 
 
@@ -361,7 +387,7 @@ def series_source(series: nw.Series[Any], name: str) -> Source:
     if dtype == nw.Boolean:
         if series.null_count() == 0:
             return NumericColumn(name, np.asarray(series.to_numpy(), dtype=bool), str(dtype))
-        return SeriesColumn(name, series, str(dtype), "symbols")
+        return ObjectColumn(name, _plain(np.fromiter(series.to_list(), object, len(series)), bool), str(dtype))
     if dtype in (nw.Categorical, nw.Enum):
         return _category_source(series, name)
     if series.null_count() == len(series):
