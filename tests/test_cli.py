@@ -230,7 +230,7 @@ def test_fit_options(folder, tmp_path):
     assert (clf.n_components_, clf.discretize, clf.criterion, clf.random_state, clf.n_jobs) == (3, "mdlp", "bic", 7, 1)
     assert "FM with 3 components, as asked for." in out
     assert "Intervals of the continuous columns: id " in out
-    assert "note: column 'grade' has 5 different whole numbers" in err
+    assert "taken as continuous: 'grade' (5 values); if they are codes, use --discrete grade.\n" in err
 
 
 def test_fit_and_evaluate_note_what_columns_may_be(tmp_path):
@@ -240,12 +240,63 @@ def test_fit_and_evaluate_note_what_columns_may_be(tmp_path):
     (tmp_path / "d.csv").write_text(f",x,half,name,class\n{rows}")
     fit = ("d.csv", "-t", "class", "--ignore", "")
     out, err = run("fit", *fit, "--model", "nb", "-o", "m.fan", cwd=tmp_path)
-    assert "note: column 'x' holds numbers but for 'NA' (8 rows); if that means missing, use --missing NA.\n" in err
-    assert "note: column 'name' has 45 values in 60 rows; if it is an identifier, use --ignore name.\n" in err
+    notes = [line for line in err.splitlines() if line.startswith("note: ")]
+    assert len(notes) == 2
+    assert notes[0].endswith("categories: 'NA' of 'x'; if they mean that nothing is known, use --missing NA.")
+    assert notes[1].endswith("rows: 'name' (45 in 60 rows); if they are identifiers, use --ignore name.")
     assert "Classes in 'class': 'a' 20, 'a ' 20, b 20." in out
-    assert "column 'x' holds" in run("evaluate", *fit, "--folds", "2", "--ignore", "name", cwd=tmp_path)[1]
-    _, err = run("fit", *fit, "--model", "nb", "--missing", "NA", "-o", "m.fan", cwd=tmp_path)
-    assert "column 'x'" not in err
+    assert notes[0] in run("evaluate", *fit, "--folds", "2", "--ignore", "name", cwd=tmp_path)[1].splitlines()
+    _, err = run("fit", *fit, "--model", "nb", "--missing", "NA", "--ignore", "name", "-o", "m.fan", cwd=tmp_path)
+    assert err == ""
+
+
+def test_fit_notes_each_kind_of_trap_once(tmp_path):
+    rng = np.random.default_rng(0)
+    codes = {f"code, {k}": rng.integers(0, 3, 60) for k in range(13)}
+    frame = pd.DataFrame({**codes, "x": rng.normal(size=60), "same": 1, "class": ["a", "b"] * 30})
+    frame.to_csv(tmp_path / "d.csv", index=False)
+    fit = ("fit", "d.csv", "-t", "class", "--model", "nb", "-o", "m.fan")
+    few, constant = run(*fit, cwd=tmp_path)[1].splitlines()
+    assert few.endswith("--discrete " + shlex.quote(",".join(f'"{name}"' for name in codes)) + ".")
+    assert " and 3 more; " in few
+    assert constant.endswith("left out: 'same'; to be rid of them, use --ignore same.")
+    pasted_options = [*shlex.split(few.rpartition(", use ")[2][:-1]), "--ignore", "same"]
+    assert run(*fit, *pasted_options, cwd=tmp_path)[1] == ""
+
+
+def test_decimal_commas(folder, tmp_path):
+    rng = np.random.default_rng(0)
+    lines = [f"{x:.2f};{c}".replace(".", ",") for x, c in zip(rng.normal(size=40), "ab" * 20)]
+    (tmp_path / "d.csv").write_text("\n".join(["x;class", *lines]))
+    fit = ("fit", "d.csv", "-t", "class", "--model", "nb", "-o", "m.fan")
+    out, err = run(*fit, cwd=tmp_path)
+    assert "x       discrete" in out
+    assert "numbers with a decimal comma are text, and so categories: 'x', such as '" in err
+    assert err.endswith("to have numbers, use --decimal ,.\n")
+    out, err = run(*fit, "--decimal", ",", cwd=tmp_path)
+    assert "x       continuous" in out
+    assert err == ""
+    (tmp_path / "new.csv").write_text("x;y\n0,5;1\n")
+    by_comma, _ = run("predict", "m.fan", "new.csv", "--decimal", ",", cwd=tmp_path)
+    (tmp_path / "new.csv").write_text("x;y\n0.5;1\n")
+    assert by_comma == run("predict", "m.fan", "new.csv", cwd=tmp_path)[0]
+    predict = ("predict", "m.fan", "new.csv", "--decimal")
+    refuse(*predict, ",", cwd=tmp_path, code=1, says="'0.5' in the continuous column 'x'")
+    refuse(*predict, ";", cwd=tmp_path, code=2, says="--decimal")
+
+
+def test_predict_sums_out_columns_that_are_missing(folder, rows, tmp_path):
+    rows.drop(columns=["age", "smoker"]).to_csv(tmp_path / "some.csv", index=False)
+    rows.assign(age=None, smoker=None).to_csv(tmp_path / "empty.csv", index=False)
+    says = "'age', 'smoker'; add them, left empty where nothing is known, or use --allow-missing-columns to have them"
+    refuse("predict", folder / "m.fan", "some.csv", cwd=tmp_path, code=1, says=says)
+    for command in ("predict", "explain"):
+        out, err = run(command, folder / "m.fan", "some.csv", "--allow-missing-columns", cwd=tmp_path)
+        assert "note: columns that are not there are summed out: 'age', 'smoker'.\n" in err
+        assert out == run(command, folder / "m.fan", "empty.csv", cwd=tmp_path)[0]
+    (tmp_path / "none.csv").write_text("other\n1\n")
+    none = ("predict", folder / "m.fan", "none.csv", "--allow-missing-columns")
+    refuse(*none, cwd=tmp_path, code=1, says="lacks columns")
 
 
 @given(st.lists(st.text(), min_size=1, unique=True))
@@ -444,12 +495,12 @@ def test_predict_with_a_model_made_in_python(tmp_path):
 
     (tmp_path / "y.csv").write_text("x,code,flag\n0.5,7,\n")
     out, err = run("predict", "m.fan", "y.csv", "--json", cwd=tmp_path)
-    assert "column 'code' was never '7' in training; that counts as missing" in err
+    assert "count as missing: 'code' in 1 of 1 rows (100 %), such as '7'.\n" in err
     alone = pd.DataFrame({"code": [None], "flag": [None], "x": [0.5]})
     np.testing.assert_allclose(json.loads(out)[0]["p(1)"], clf.predict_proba(alone)[0, 1], rtol=1e-12)
 
     array = X[["x", "code"]].to_numpy()
-    unnamed = fanbayes.NBClassifier().fit(array, y)
+    unnamed = fanbayes.NBClassifier(categorical_features=[1]).fit(array, y)
     fanbayes.save(unnamed, tmp_path / "u.fan")
     pd.DataFrame(array, columns=["x0", "x1"]).to_csv(tmp_path / "u.csv", index=False)
     out, err = run("predict", "u.fan", "u.csv", "--json", cwd=tmp_path)
@@ -579,7 +630,8 @@ def test_show(folder):
 def test_components_of_a_class_are_named_as_such(folder, tmp_path):
     data = pd.read_csv(folder / "patients.csv").drop(columns="id")
     sizes, pair = {"ill": 2, "well": 3}, ("--class", "well", "--against", "ill")
-    clf = fanbayes.FANClassifier(sizes, mixing="per_class", random_state=0)
+    codes = ["smoker", "grade"]
+    clf = fanbayes.FANClassifier(sizes, mixing="per_class", categorical_features=codes, random_state=0)
     fanbayes.save(clf.fit(data.drop(columns="outcome"), data["outcome"]), tmp_path / "m.fan")
     out, _ = run("show", "m.fan", cwd=tmp_path)
     shown = out[out.index("Components") : out.index("Features")].split()

@@ -58,6 +58,7 @@ def test_differences_favour_the_better_one():
             assert d.p_value < 0.01
 
 
+@pytest.mark.filterwarnings("ignore::fanbayes.DataWarning")
 def test_every_row_is_predicted_by_a_model_that_has_not_seen_it():
     """A feature that names the row gives its class away to a model that has seen it, and to no other."""
     rng = np.random.default_rng(0)

@@ -63,6 +63,7 @@ FRAMES = {"pandas": lambda X: X, "polars": pl.from_pandas, "array": lambda X: X[
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore:whole numbers of few different values:fanbayes.DataWarning")
 @pytest.mark.parametrize("frame", FRAMES)
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_everything_comes_back(name, frame, tmp_path):
@@ -167,7 +168,7 @@ def test_a_file_of_today_still_loads():
     np.testing.assert_allclose(clf.predict_proba(X), expected["proba"], rtol=1e-9)
     np.testing.assert_allclose(clf.predict_joint_log_proba(X), expected["log_joint"], rtol=1e-9)
     assert clf.predict(X).tolist() == expected["predicted"]
-    assert clf.get_params() == expected["settings"]
+    assert clf.get_params() == expected["settings"] | {"allow_missing_columns": False}  # which is younger
     assert clf.selection_["icl"].tolist() == expected["icl"]
     assert clf.starts_["status"].tolist() == expected["status"]
 

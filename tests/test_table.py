@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from fanbayes.data.sources import array_sources, frame_sources
 from fanbayes.data.table import encode_table, layout_of, learn_table
+from fanbayes.data.traps import unseen_categories
 
 
 def learn(data, categories, weights=None, cut_points=None, names=None):
@@ -29,12 +30,14 @@ def learn(data, categories, weights=None, cut_points=None, names=None):
     return learn_table(sources, categories, frame, labels, weights, cut_points)
 
 
-def encode(schema, data, unknown_is_error=False):
+def sources_of(schema, data):
     if isinstance(data, np.ndarray):
-        sources = list(array_sources(data, [c.name for c in schema.columns]))
-    else:
-        sources = list(frame_sources(nw.from_native(data)))
-    return encode_table(schema, sources, len(data), unknown_is_error)
+        return list(array_sources(data, [c.name for c in schema.columns]))
+    return list(frame_sources(nw.from_native(data)))
+
+
+def encode(schema, data):
+    return encode_table(schema, sources_of(schema, data), len(data))
 
 
 def exactly_standardised(x, w):
@@ -211,17 +214,21 @@ def test_layout():
         (pa.table({"x0": ["a", "b"]}), pa.table({"x0": ["b", "z"]})),
     ],
 )
-def test_unknown_categories_are_missing_or_an_error(train, test):
+def test_unknown_categories_are_missing_and_counted(train, test):
     schema, _ = learn(train, [True])
-    np.testing.assert_array_equal(encode(schema, test).narrow, [[1], [2]])
-    with pytest.raises(ValueError, match="column 'x0' has a category in row 1 that was not seen in training"):
-        encode(schema, test, unknown_is_error=True)
+    table = encode(schema, test)
+    np.testing.assert_array_equal(table.narrow, [[1], [2]])
+    [unseen] = unseen_categories(schema, sources_of(schema, test), table)
+    assert (unseen.column, unseen.n_rows, unseen.n_observed, unseen.row) == ("x0", 1, 2, 1)
+    assert unseen.example in ("z", 1.5, 2.0, -1)
 
 
 def test_a_missing_value_is_not_an_unknown_category():
     schema, _ = learn(np.array([["a"], ["b"]], dtype=object), [True])
-    found = encode(schema, np.array([[None], ["a"]], dtype=object), unknown_is_error=True)
-    np.testing.assert_array_equal(found.narrow, [[2], [0]])
+    data = np.array([[None], ["a"]], dtype=object)
+    table = encode(schema, data)
+    np.testing.assert_array_equal(table.narrow, [[2], [0]])
+    assert unseen_categories(schema, sources_of(schema, data), table) == []
 
 
 @pytest.mark.parametrize("values", [["a", "b"], [True, False]])

@@ -136,6 +136,7 @@ def test_tied_naive_bayes_is_linear():
 
 
 @pytest.mark.filterwarnings("ignore:columns with fewer than two distinct values")
+@pytest.mark.filterwarnings("ignore:whole numbers of few different values:fanbayes.DataWarning")
 def test_wide_continuous_data_gain():
     """On digits, columns with many zeros ruin free variances; tied ones do not let any cell be sure."""
     digits, label = load_digits(return_X_y=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fanbayes import plotting
+    from fanbayes.data.traps import DataWarning
     from fanbayes.estimators.classifiers import FANClassifier, FMClassifier, NBClassifier
     from fanbayes.estimators.discretizer import MDLPDiscretizer
     from fanbayes.estimators.fan_cv import FANClassifierCV
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "CostSensitiveClassifier",
+    "DataWarning",
     "FANClassifier",
     "FANClassifierCV",
     "FMClassifier",
@@ -37,6 +39,7 @@ __all__ = [
 ]
 
 _WHERE = {
+    "fanbayes.data.traps": ["DataWarning"],
     "fanbayes.estimators.fan_cv": ["FANClassifierCV"],
     "fanbayes.estimators.classifiers": ["FANClassifier", "FMClassifier", "NBClassifier"],
     "fanbayes.estimators.discretizer": ["MDLPDiscretizer"],

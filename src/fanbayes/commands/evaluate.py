@@ -65,6 +65,7 @@ def evaluate(
     missing: options.Missing = None,
     separator: options.Separator = None,
     encoding: options.Encoding = None,
+    decimal: options.Decimal = options.DecimalMark.POINT,
     json: options.Json = False,
 ) -> None:
     """Compare NB, FM and FAN on a table by cross-validation.
@@ -83,9 +84,9 @@ def evaluate(
         for name in _FIGURES.values():
             require_target(out / name, data)
     from fanbayes.commands.comparison import cross_validate, differences
-    from fanbayes.commands.fit import describe_columns, print_hints
     from fanbayes.commands.models import classifier
     from fanbayes.commands.rows import read_labelled
+    from fanbayes.commands.traps import note_training_traps
 
     dataset = read_labelled(
         data,
@@ -96,8 +97,9 @@ def evaluate(
         missing=options.names(missing),
         separator=separator,
         encoding=encoding,
+        decimal=decimal.value,
     )
-    print_hints(describe_columns(dataset))
+    note_training_traps(dataset)
     n_labelled = sum(label is not None for label in dataset.y)
     if n_labelled < folds:
         raise WrongUse(f"--folds {folds}: {data} has {n_labelled} labelled rows only.")

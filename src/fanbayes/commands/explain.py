@@ -40,8 +40,10 @@ def explain(
     ] = None,
     top: Annotated[int, typer.Option("--top", min=1, help="Most features to show; the others are summed up.")] = 15,
     missing: options.Missing = None,
+    allow_missing_columns: options.AllowMissingColumns = False,
     separator: options.Separator = None,
     encoding: options.Encoding = None,
+    decimal: options.Decimal = options.DecimalMark.POINT,
     json: options.Json = False,
 ) -> None:
     """Show why a row is of one class rather than another.
@@ -56,7 +58,15 @@ def explain(
     from fanbayes.use.model_file import load
 
     clf = load(model)
-    X, _ = read_for(clf, rows, missing=options.names(missing), separator=separator, encoding=encoding)
+    X, _ = read_for(
+        clf,
+        rows,
+        missing=options.names(missing),
+        allow_missing_columns=allow_missing_columns,
+        separator=separator,
+        encoding=encoding,
+        decimal=decimal.value,
+    )
     pair = None if label is None else [_known(label, clf.classes_), _known(str(against), clf.classes_)]
     if pair is not None and pair[0] == pair[1]:
         raise WrongUse("--class and --against must differ.")

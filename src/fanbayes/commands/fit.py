@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,7 +14,6 @@ from fanbayes.commands import options
 from fanbayes.commands.options import Criterion, Effort, Model
 from fanbayes.commands.output import (
     WrongUse,
-    note,
     print_json,
     print_table,
     require_target,
@@ -34,7 +32,6 @@ if TYPE_CHECKING:
     from fanbayes.study.tables import Dataset
 
 MOST_COLUMNS = 60
-_MOST_ODD = 5  # texts in a column that holds numbers otherwise
 _SCORES = ("icl", "bic", "cs", "aic")
 _WIDTHS = (10, 14, 14, 14, 14, 6, 8)
 
@@ -58,6 +55,7 @@ def fit(
     missing: options.Missing = None,
     separator: options.Separator = None,
     encoding: options.Encoding = None,
+    decimal: options.Decimal = options.DecimalMark.POINT,
     json: options.Json = False,
 ) -> None:
     """Learn a model from a table of labelled rows.
@@ -78,6 +76,7 @@ def fit(
     from fanbayes.commands.models import classifier
     from fanbayes.commands.rows import read_labelled
     from fanbayes.commands.show import members_of, print_members
+    from fanbayes.commands.traps import note_training_traps
     from fanbayes.estimators.fan_cv import FANClassifierCV
     from fanbayes.use.model_file import save
 
@@ -90,11 +89,13 @@ def fit(
         missing=options.names(missing),
         separator=separator,
         encoding=encoding,
+        decimal=decimal.value,
     )
     console = screen()
     columns = describe_columns(dataset)
     if not json:
         _print_columns(console, dataset, columns)
+    note_training_traps(dataset)
     clf = classifier(model, criterion, effort, discretize=discretize, components=components, seed=seed, jobs=jobs)
     if isinstance(clf, FANClassifierCV):
         with warnings_as_notes():
@@ -132,7 +133,7 @@ def learn(clf: NetworkClassifier, X: Any, y: Any, report: Callable[[Fit], None])
 
 
 def describe_columns(dataset: Dataset) -> list[dict[str, Any]]:
-    """What each column was taken for and why, what it holds, and what may be wrong with that."""
+    """What each column was taken for and why, and what it holds."""
     import narwhals as nw
 
     frame = nw.from_native(dataset.X, eager_only=True)
@@ -142,34 +143,23 @@ def describe_columns(dataset: Dataset) -> list[dict[str, Any]]:
 def _describe_column(series: Any, kind: str, reason: str) -> dict[str, Any]:
     import numpy as np
 
-    from fanbayes.study.tables import is_number
-
-    name = shlex.quote(series.name)
-    about: dict[str, Any] = {"column": series.name, "kind": kind, "reason": reason}
     if kind == "continuous":
         values = series.to_numpy()
         known = values[~np.isnan(values)]
         distinct = np.unique(known)
         holds = f"{distinct[0]:g} to {distinct[-1]:g}" if len(distinct) else "nothing"
-        if 2 < len(distinct) <= min(10, len(known) // 3) and (distinct == np.round(distinct)).all():
-            about["hint"] = f"has {len(distinct)} different whole numbers; if they are codes, use --discrete {name}"
     else:
         known = series.drop_nulls()
         distinct = np.sort(known.unique().to_list())
         holds = shortened(distinct.tolist(), 4) or "nothing"
-        odd = [] if reason.startswith("declared") else [text for text in distinct.tolist() if not is_number(text)]
-        n_odd = int(known.is_in(odd).sum()) if 0 < len(odd) <= _MOST_ODD else len(known)
-        if 0 < n_odd <= len(known) / 5:
-            texts = ",".join(f'"{text}"' if "," in text or text != text.strip() else text for text in odd)
-            about["hint"] = (
-                f"holds numbers but for {', '.join(map(repr, odd))} ({n_odd} row{'s' if n_odd > 1 else ''}); if that "
-                f"means missing, use --missing {shlex.quote(texts)}"
-            )
-        elif len(known) > 20 and 2 * len(distinct) > len(known):
-            every = len(distinct) == len(known)
-            differs = "differs in every row" if every else f"has {len(distinct)} values in {len(known)} rows"
-            about["hint"] = f"{differs}; if it is an identifier, use --ignore {name}"
-    return about | {"holds": holds, "distinct": len(distinct), "missing": len(series) - len(known)}
+    return {
+        "column": series.name,
+        "kind": kind,
+        "reason": reason,
+        "holds": holds,
+        "distinct": len(distinct),
+        "missing": len(series) - len(known),
+    }
 
 
 def _print_columns(console: Console, dataset: Dataset, columns: list[dict[str, Any]]) -> None:
@@ -192,14 +182,6 @@ def _print_columns(console: Console, dataset: Dataset, columns: list[dict[str, A
     if len(columns) > MOST_COLUMNS:
         console.print(f"and {len(columns) - MOST_COLUMNS} more columns (--json lists all).")
         console.print()
-    print_hints(columns)
-
-
-def print_hints(columns: list[dict[str, Any]]) -> None:
-    """Note what may be wrong with columns."""
-    for about in columns:
-        if "hint" in about:
-            note(f"column {about['column']!r} {about['hint']}.")
 
 
 # ---------------------------------------------------------------- candidates

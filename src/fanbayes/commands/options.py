@@ -46,6 +46,13 @@ class Effort(StrEnum):
     BEST = "best"
 
 
+class DecimalMark(StrEnum):
+    """What the numbers of a text file are written with."""
+
+    POINT = "."
+    COMMA = ","
+
+
 _FORMATS = "CSV, ARFF (each also .gz, .xz, .bz2) or Parquet"
 _EXISTING = {"exists": True, "dir_okay": False, "show_default": False}
 
@@ -76,6 +83,11 @@ Separator = Annotated[
     str | None, typer.Option("--separator", metavar="CHAR", help="Of a CSV file; found out if not given.")
 ]
 Encoding = Annotated[str | None, typer.Option("--encoding", metavar="NAME", help="Of a text file; UTF-8 if not given.")]
+Decimal = Annotated[DecimalMark, typer.Option("--decimal", help="What the numbers of a text file are written with.")]
+AllowMissingColumns = Annotated[
+    bool,
+    typer.Option("--allow-missing-columns", help="Sum out columns that the model knows and ROWS does not have."),
+]
 Discretize = Annotated[
     bool, typer.Option("--discretize", help="Cut continuous columns into intervals (Fayyad & Irani 1993).")
 ]

@@ -55,9 +55,12 @@ def note(text: str) -> None:
 
 @contextmanager
 def warnings_as_notes() -> Iterator[None]:
-    """Turn the library's warnings into notes, each once."""
+    """Turn the library's warnings into notes, each once; traps are noted where tables are read."""
+    from fanbayes.data.traps import DataWarning
+
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
+        warnings.simplefilter("ignore", DataWarning)
         yield
     for text in dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught):
         note(text)

@@ -62,8 +62,10 @@ def predict(
         list[str] | None, typer.Option("--keep", metavar="A,B", help="Columns of ROWS to repeat in the output.")
     ] = None,
     missing: options.Missing = None,
+    allow_missing_columns: options.AllowMissingColumns = False,
     separator: options.Separator = None,
     encoding: options.Encoding = None,
+    decimal: options.Decimal = options.DecimalMark.POINT,
     json: options.Json = False,
 ) -> None:
     """Predict the class of each row, with the probability of every class.
@@ -81,7 +83,14 @@ def predict(
     clf = load(model)
     kept_names = options.names(keep)
     X, kept = read_for(
-        clf, rows, missing=options.names(missing), keep=kept_names, separator=separator, encoding=encoding
+        clf,
+        rows,
+        missing=options.names(missing),
+        keep=kept_names,
+        allow_missing_columns=allow_missing_columns,
+        separator=separator,
+        encoding=encoding,
+        decimal=decimal.value,
     )
     with warnings_as_notes():
         log_proba = clf.predict_log_proba(X)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,10 @@ import numpy as np
 
 from fanbayes.commands.options import pasted
 from fanbayes.commands.output import WrongUse, note, shortened, warnings_as_notes
+from fanbayes.commands.traps import note_trap
 from fanbayes.data.schema import Column
-from fanbayes.data.sources import Level
+from fanbayes.data.sources import Level, kind_of
+from fanbayes.data.traps import Unseen, absent_trap, unseen_trap
 from fanbayes.study.tables import MISSING, Dataset, DatasetError, column_names, read_table
 from fanbayes.use.model_file import Classifier
 
@@ -46,7 +49,9 @@ def read_labelled(path: Path, target: str, *, missing: Collection[str], **option
     DatasetError
         If the file itself is at fault.
     """
-    reading = {name: options.pop(name) for name in ("separator", "encoding")} | {"missing": [*MISSING, *missing]}
+    reading = {name: options.pop(name) for name in ("separator", "encoding", "decimal")} | {
+        "missing": [*MISSING, *missing]
+    }
     try:
         with warnings_as_notes():
             return read_table(path, target=target, **options, **reading)
@@ -59,7 +64,13 @@ def read_labelled(path: Path, target: str, *, missing: Collection[str], **option
 
 
 def read_for(
-    clf: Classifier, path: Path, *, missing: Collection[str], keep: Collection[str] = (), **options: Any
+    clf: Classifier,
+    path: Path,
+    *,
+    missing: Collection[str],
+    keep: Collection[str] = (),
+    allow_missing_columns: bool = False,
+    **options: Any,
 ) -> tuple[Any, dict[str, list[Any]]]:
     """Read the columns that a model needs, by name, and take each for what it was in training.
 
@@ -69,6 +80,7 @@ def read_for(
     path : file
     missing : further texts that mean a missing value
     keep : columns to hand through as text
+    allow_missing_columns : whether columns that the file does not have are taken as empty
     **options : as in `read_table`
 
     Returns
@@ -77,14 +89,15 @@ def read_for(
     kept : columns that are handed through
     """
     columns = clf.schema_.columns
-    discrete = [column.name for column in columns if column.kind == "discrete"]
-    continuous = [column.name for column in columns if column.kind != "discrete"]
     options["missing"] = [*MISSING, *missing]
     needed = {column.name for column in columns}
     extra = [name for name in keep if name not in needed]
     try:
         present = column_names(path, encoding=options.get("encoding"), separator=options.get("separator"))
-        _require_columns(path, present, [column.name for column in columns], extra)
+        absent = _absent_columns(path, present, [column.name for column in columns], extra, allow_missing_columns)
+        there = [column for column in columns if column.name not in absent]
+        discrete = [column.name for column in there if column.kind == "discrete"]
+        continuous = [column.name for column in there if column.kind != "discrete"]
         ignored = [name for name in dict.fromkeys(present) if name not in needed and name not in keep]
         table = read_table(path, discrete=[*discrete, *extra], continuous=continuous, ignore={*ignored}, **options)
     except DatasetError as error:
@@ -93,7 +106,14 @@ def read_for(
     if ignored:
         names = shortened([name or repr(name) for name in ignored], 10)
         note(f"columns of {path} that the model does not use: {names}.")
-    series = {column.name: _as_learnt(frame[column.name], column, clf) for column in columns}
+    if absent:
+        note_trap(absent_trap([*absent]))
+    _judge_unseen(frame, there, clf)
+    empty = nw.new_series("", [None] * len(frame), nw.Float64(), backend=frame.implementation)
+    series = {
+        column.name: empty.alias(column.name) if column.name in absent else _as_learnt(frame[column.name], column)
+        for column in columns
+    }
     kept = {name: [None if value != value else value for value in frame[name].to_list()] for name in keep}
     if not hasattr(clf, "feature_names_in_"):  # it was fitted on an array
         return np.array([one.to_list() for one in series.values()], dtype=object).T, kept
@@ -108,37 +128,62 @@ def _with_options(error: DatasetError, target: str | None = None) -> DatasetErro
     return DatasetError(text)
 
 
-def _require_columns(path: Path, present: list[str], needed: list[str], extra: list[str]) -> None:
-    """If columns are missing, name all of them."""
+def _absent_columns(
+    path: Path, present: list[str], needed: list[str], extra: list[str], allowed: bool
+) -> dict[str, None]:
+    """Columns that the file does not have, in their order; refused, all by name, unless some may be absent."""
     there = {*present}
     unknown = [name for name in extra if name not in there]
     if unknown:
         raise WrongUse(f"{path} has no column {unknown[0]!r} to keep.")
-    absent = [repr(name) for name in needed if name not in there]
-    if absent:
-        one = len(absent) == 1
+    absent = [name for name in needed if name not in there]
+    if absent and not (allowed and len(absent) < len(needed)):
+        what, it = ("a column", "it") if len(absent) == 1 else ("columns", "them")
+        names = shortened([repr(name) for name in absent], 20)
+        option = "" if len(absent) == len(needed) else f", or use --allow-missing-columns to have {it} summed out"
         raise DatasetError(
-            f"{path} lacks {'a column' if one else 'columns'} that the model needs: {shortened(absent, 20)}; "
-            f"add {'it' if one else 'them'}, left empty where nothing is known."
+            f"{path} lacks {what} that the model needs: {names}; add {it}, left empty where nothing is known{option}."
         )
+    return dict.fromkeys(absent)
 
 
-def _as_learnt(series: nw.Series[Any], column: Column, clf: Classifier) -> nw.Series[Any]:
-    """Values as levels of the column, where those are not text; say which were never seen."""
-    if column.kind != "discrete":
+def _judge_unseen(frame: nw.DataFrame[Any], columns: list[Column], clf: Classifier) -> None:
+    """Refuse or note texts that were no level of a column in training."""
+    unseen = []
+    for column in columns:
+        if column.kind == "discrete":
+            texts = [value if isinstance(value, str) else None for value in frame[column.name].to_list()]
+            level_of = _levels(column, {*texts} - {None})
+            rows = [row for row, text in enumerate(texts) if text is not None and text not in level_of]
+            if rows:
+                n_observed = len(texts) - texts.count(None)
+                unseen.append(Unseen(column.name, len(rows), n_observed, str(texts[rows[0]]), rows[0]))
+    if unseen and clf.handle_unknown == "error":
+        first = unseen[0]
+        raise DatasetError(
+            f"column {first.column!r} holds {first.example!r} in row {first.row + 1}, which was not seen in training: "
+            "correct it, or leave it empty."
+        )
+    trap = unseen_trap(unseen, tolerated=0.0)
+    if trap is not None:
+        note_trap(trap)
+
+
+def _as_learnt(series: nw.Series[Any], column: Column) -> nw.Series[Any]:
+    """Values as levels of the column, where those are not text."""
+    if column.kind != "discrete" or all(isinstance(level, str) for level in column.levels):
         return series
-    levels = {_text(level): level for level in column.levels}
-    present = [value for value in series.unique().to_list() if isinstance(value, str)]
-    unknown = sorted(repr(value) for value in present if value not in levels)
-    if unknown and clf.handle_unknown == "missing":
-        note(f"column {column.name!r} was never {shortened(unknown, 5)} in training; that counts as missing.")
-    if all(isinstance(level, str) for level in column.levels):
-        return series
-    if unknown and clf.handle_unknown == "error":
-        raise DatasetError(f"column {column.name!r} was never {shortened(unknown, 5)} in training.")
-    values = [levels.get(value) if isinstance(value, str) else None for value in series.to_list()]
-    return nw.new_series(column.name, values, backend=series.implementation)
+    texts = [value if isinstance(value, str) else None for value in series.to_list()]
+    level_of = _levels(column, {*texts} - {None})
+    return nw.new_series(column.name, [level_of.get(text) for text in texts], backend=series.implementation)
 
 
-def _text(level: Level) -> str:
-    return str(int(level)) if isinstance(level, float) and level.is_integer() else str(level)
+def _levels(column: Column, texts: Collection[Any]) -> dict[Any, Level]:
+    """Levels that texts stand for, as far as they stand for one: numbers by their value, 2.0 is 2."""
+    by_text = {str(level): level for level in column.levels}
+    by_value = {float(level): level for level in column.levels if kind_of(level) == "numbers"}
+    found = {text: by_text[text] for text in texts if text in by_text}
+    for text in texts if by_value else ():
+        with suppress(ValueError, KeyError):
+            found.setdefault(text, by_value[float(text)])
+    return found

@@ -219,10 +219,10 @@ def check_content(column: Column, source: Source) -> None:
             )
         if {*column.levels} <= {0, 1}:
             return
-    now = " and ".join(sorted(found))
+    what, now = "categories" if "strings" in known else "values", " and ".join(sorted(found))
     raise ValueError(
-        f"column {column.name!r} held {'categories' if 'strings' in known else 'values'} such as {column.levels[0]!r} in "
-        f"training and holds {now} now; convert it to the same categories"
+        f"column {column.name!r} held {what} such as {column.levels[0]!r} in training and holds {now} now; convert it "
+        "to the same categories"
     )
 
 

@@ -163,6 +163,16 @@ class EncodedTable:
                     rest[:, g], narrow[:, j] = np.divmod(rest[:, g], self.layout.n_levels[j] + 1)
         return np.concatenate([narrow, self.wide[rows]], axis=1, dtype=np.int64)
 
+    def codes_of(self, k: int) -> NDArray[np.uint8] | NDArray[np.uint16]:
+        """Codes of discrete column number k (n_rows,), in a table that is not fused."""
+        n_narrow = self.layout.n_narrow
+        return self.narrow[:, k] if k < n_narrow else self.wide[:, k - n_narrow]
+
+    def has_gaps(self) -> NDArray[np.intp]:
+        """Numbers of the discrete columns with a row that has no known level, in a table that is not fused."""
+        largest = np.concatenate([block.max(axis=0, initial=0) for block in (self.narrow, self.wide)], dtype=np.int64)
+        return np.flatnonzero(largest == self.layout.n_levels)
+
     def collapsed(self) -> EncodedTable:
         """Equal rows as one row of their weight, if there are many more rows than different ones can be."""
         most = min(self.n_rows // 2, _MOST_KINDS)
@@ -303,14 +313,14 @@ def learn_table(
             cuts = tuple(float(c) for c in cut_points(source.numbers()))
             columns[j] = replace(columns[j], kind="binned", cuts=cuts)
     schema = Schema(tuple(columns[j] for j in range(len(sources))), frame)
-    table = encode_table(schema, sources, len(labels), unknown_is_error=False)
+    table = encode_table(schema, sources, len(labels))
     return schema, replace(table, labels=labels, weights=weights)
 
 
-def encode_table(schema: Schema, sources: Sequence[Source], n_rows: int, unknown_is_error: bool) -> EncodedTable:
+def encode_table(schema: Schema, sources: Sequence[Source], n_rows: int) -> EncodedTable:
     """Encode rows by a schema that is already known.
 
-    A category that the schema does not know counts as missing, or is an error. Nothing but the table itself is
+    A category that the schema does not know counts as missing. Nothing but the table itself is
     as long as the rows, save one column of codes at a time for columns that are not looked up natively.
     """
     for column, source in zip(schema.columns, sources):
@@ -321,7 +331,7 @@ def encode_table(schema: Schema, sources: Sequence[Source], n_rows: int, unknown
     numbers = np.empty((n_rows, layout.n_numbers))
     for first, block in ((0, narrow), (layout.n_narrow, wide)):
         places = schema.discrete[first : first + block.shape[1]]
-        _encode_discrete([(schema[j], sources[j]) for j in places], block, unknown_is_error)
+        _encode_discrete([(schema[j], sources[j]) for j in places], block)
     _standardise([(schema[j], sources[j]) for j in schema.continuous], numbers)
     return EncodedTable(layout, narrow, wide, numbers)
 
@@ -329,7 +339,7 @@ def encode_table(schema: Schema, sources: Sequence[Source], n_rows: int, unknown
 Pairs = Sequence[tuple[Column, Source]]
 
 
-def _encode_discrete(pairs: Pairs, block: NDArray[np.uint8] | NDArray[np.uint16], unknown_is_error: bool) -> None:
+def _encode_discrete(pairs: Pairs, block: NDArray[np.uint8] | NDArray[np.uint16]) -> None:
     """Fill a block with the codes of its columns."""
     together = []  # integers: looked up natively, all columns in one pass
     for place, (column, source) in enumerate(pairs):
@@ -342,15 +352,6 @@ def _encode_discrete(pairs: Pairs, block: NDArray[np.uint8] | NDArray[np.uint16]
     if together:
         at, values, keys, codes = zip(*together)
         _native.RawColumns(list(values)).look_up(keys, codes, at, block)
-    for place, (column, source) in enumerate(pairs):
-        if unknown_is_error and column.kind == "discrete":
-            unknown = (block[:, place] == column.n_levels) & ~source.missing()
-            if unknown.any():
-                new = next(value for value in source.distinct() if value not in column.levels)
-                raise ValueError(
-                    f"column {column.name!r} has a category in row {int(np.argmax(unknown))} that was not seen in "
-                    f"training, such as {new!r:.60}; handle_unknown='missing' would take it as missing"
-                )
 
 
 def _standardise(pairs: Pairs, block: Floats) -> None:

@@ -44,9 +44,9 @@ class View:
         """Feature of each column of the layout: the discrete ones, then the continuous ones."""
         return np.array([*self.schema.discrete, *self.schema.continuous], dtype=np.intp)
 
-    def encode(self, sources: Sequence[Source], n_rows: int, unknown_is_error: bool) -> EncodedTable:
+    def encode(self, sources: Sequence[Source], n_rows: int) -> EncodedTable:
         """Encode rows of the columns."""
-        return self.mix(encode_table(self.schema, sources, n_rows, unknown_is_error))
+        return self.mix(encode_table(self.schema, sources, n_rows))
 
     def mix(self, table: EncodedTable) -> EncodedTable:
         """What the model sees of a table that was encoded by the schema."""

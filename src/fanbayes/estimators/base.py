@@ -18,7 +18,7 @@ from fanbayes.data.schema import Schema
 from fanbayes.data.table import EncodedTable
 from fanbayes.data.views import View
 from fanbayes.estimators.progress import progress
-from fanbayes.estimators.tabular import TableClassifier, warn_of_constant_columns
+from fanbayes.estimators.tabular import TableClassifier
 from fanbayes.estimators.validation import require_choice, require_integer, require_real, seed_of
 from fanbayes.learning.em import Problem
 from fanbayes.learning.expectation import Workers, posterior, workers
@@ -67,7 +67,7 @@ class NetworkClassifier(TableClassifier):
         """Classes, schema and encoded rows of what `fit` was given."""
         cases = self._cases(X, y, sample_weight)
         view, table = cases.view(self.discretize)
-        warn_of_constant_columns(view.schema, stacklevel=4)
+        cases.warn_of_traps(view.schema)
         return cases.classes, view.schema, table.fused()
 
     def _problem(self, table: EncodedTable, crew: Workers) -> Problem:

@@ -51,6 +51,8 @@ class NBClassifier(NetworkClassifier):
         "mdlp": continuous columns are binned by class entropy (Fayyad & Irani 1993), inside `fit`.
     handle_unknown : {"missing", "error"}, default="missing"
         A category that was not seen in training counts as missing, or is an error.
+    allow_missing_columns : bool, default=False
+        Whether a data frame to predict may lack columns, which are then summed out.
     n_jobs : int or None, default=None
         Threads; the result does not depend on it.
     verbose : bool, default=False
@@ -91,6 +93,7 @@ class NBClassifier(NetworkClassifier):
         categorical_features: Any = "from_dtype",
         discretize: Literal["none", "mdlp"] = "none",
         handle_unknown: Literal["missing", "error"] = "missing",
+        allow_missing_columns: bool = False,
         n_jobs: int | None = None,
         verbose: bool | int = False,
     ) -> None:
@@ -103,6 +106,7 @@ class NBClassifier(NetworkClassifier):
         self.categorical_features = categorical_features
         self.discretize = discretize
         self.handle_unknown = handle_unknown
+        self.allow_missing_columns = allow_missing_columns
         self.n_jobs = n_jobs
         self.verbose = verbose
 
@@ -206,6 +210,8 @@ class FANClassifier(_HiddenClassifier):
         "mdlp": continuous columns are binned by class entropy (Fayyad & Irani 1993), inside `fit`.
     handle_unknown : {"missing", "error"}, default="missing"
         A category that was not seen in training counts as missing, or is an error.
+    allow_missing_columns : bool, default=False
+        Whether a data frame to predict may lack columns, which are then summed out.
     n_jobs : int or None, default=None
         Threads; the result does not depend on it.
     random_state : int, RandomState or None, default=None
@@ -263,6 +269,7 @@ class FANClassifier(_HiddenClassifier):
         categorical_features: Any = "from_dtype",
         discretize: Literal["none", "mdlp"] = "none",
         handle_unknown: Literal["missing", "error"] = "missing",
+        allow_missing_columns: bool = False,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: bool | int = False,
@@ -282,6 +289,7 @@ class FANClassifier(_HiddenClassifier):
         self.categorical_features = categorical_features
         self.discretize = discretize
         self.handle_unknown = handle_unknown
+        self.allow_missing_columns = allow_missing_columns
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -335,7 +343,7 @@ class FMClassifier(_HiddenClassifier):
     patience : int, default=2
         "auto" stops after so many sizes without a better score.
     algorithm, alpha, variance, variance_floor, n_init, max_iter, tol, categorical_features, discretize, \
-handle_unknown, n_jobs, random_state, verbose
+handle_unknown, allow_missing_columns, n_jobs, random_state, verbose
         As in `FANClassifier`.
 
     Attributes
@@ -368,6 +376,7 @@ handle_unknown, n_jobs, random_state, verbose
         categorical_features: Any = "from_dtype",
         discretize: Literal["none", "mdlp"] = "none",
         handle_unknown: Literal["missing", "error"] = "missing",
+        allow_missing_columns: bool = False,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: bool | int = False,
@@ -386,6 +395,7 @@ handle_unknown, n_jobs, random_state, verbose
         self.categorical_features = categorical_features
         self.discretize = discretize
         self.handle_unknown = handle_unknown
+        self.allow_missing_columns = allow_missing_columns
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose

@@ -22,7 +22,7 @@ from fanbayes.data.views import Treatment, View
 from fanbayes.estimators.library import Effort, Family, library
 from fanbayes.estimators.progress import Report, steps
 from fanbayes.estimators.splits import Split, read_groups, split_rows
-from fanbayes.estimators.tabular import Cases, TableClassifier, warn_of_constant_columns
+from fanbayes.estimators.tabular import Cases, TableClassifier
 from fanbayes.estimators.validation import require_choice, require_integer, seed_of
 from fanbayes.learning.completion import Completions, Imputer, blocks, filled, missing_cells, seldom_missing
 from fanbayes.learning.expectation import Workers, posterior, workers
@@ -165,6 +165,8 @@ class FANClassifierCV(TableClassifier):
         Which columns are discrete. By default those of strings, booleans and categories.
     handle_unknown : {"missing", "error"}, default="missing"
         A category that was not seen in training counts as missing, or is an error.
+    allow_missing_columns : bool, default=False
+        Whether a data frame to predict may lack columns, which are then summed out.
     n_jobs : int or None, default=None
         Threads; the result does not depend on it.
     random_state : int, RandomState or None, default=None
@@ -216,6 +218,7 @@ class FANClassifierCV(TableClassifier):
         cv: Any = 5,
         categorical_features: Any = "from_dtype",
         handle_unknown: Literal["missing", "error"] = "missing",
+        allow_missing_columns: bool = False,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: bool | int = False,
@@ -224,6 +227,7 @@ class FANClassifierCV(TableClassifier):
         self.cv = cv
         self.categorical_features = categorical_features
         self.handle_unknown = handle_unknown
+        self.allow_missing_columns = allow_missing_columns
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -266,7 +270,7 @@ class FANClassifierCV(TableClassifier):
         X, y, sample_weight, groups = given
         cases = self._cases(X, y, sample_weight)
         view, table = cases.view("none")
-        warn_of_constant_columns(view.schema, stacklevel=4)
+        cases.warn_of_traps(view.schema)
         seed = seed_of(self.random_state)
         splits = split_rows(self.cv, cases, table, seed, read_groups(groups, cases))
         families = library(self.effort, bool(view.schema.continuous))

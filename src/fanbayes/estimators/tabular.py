@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +16,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from fanbayes.data.schema import Schema, category_mask
 from fanbayes.data.sources import Source
-from fanbayes.data.table import EncodedTable
+from fanbayes.data.table import EncodedTable, encode_table
+from fanbayes.data.traps import Unseen, training_traps, unseen_categories, unseen_trap, warn_of
 from fanbayes.data.views import Treatment, View, learn_view
 from fanbayes.estimators.validation import (
     encode_labels,
@@ -62,6 +62,10 @@ class Cases:
         columns = (self.sources, self.is_category, self.frame)
         return learn_view(*columns, self.labels, self.weights, treatment, known, len(self.classes))
 
+    def warn_of_traps(self, schema: Schema) -> None:
+        """Warn of what may be wrong with columns that were taken for what the schema says."""
+        warn_of(training_traps(schema, self.sources, self.weights))
+
 
 class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A classifier of rows with discrete and continuous columns, values missing or not."""
@@ -69,6 +73,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     # Set by the subclasses' constructors.
     categorical_features: str | Sequence[Any] | None
     handle_unknown: Literal["missing", "error"]
+    allow_missing_columns: bool
     n_jobs: int | None
     verbose: bool | int
 
@@ -136,6 +141,8 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _check_parameters(self) -> None:
         require_choice("handle_unknown", self.handle_unknown, ("missing", "error"))
+        if not isinstance(self.allow_missing_columns, (bool, np.bool_)):
+            raise TypeError(f"allow_missing_columns={self.allow_missing_columns!r} must be True or False")
         if self.n_jobs is not None:
             require_integer("n_jobs", self.n_jobs, -(10**6), 10**6)
             if self.n_jobs == 0:
@@ -149,7 +156,21 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """The rows as each view shows them."""
         rows = read_rows(self, X, reset=False)
         sources = list(rows.sources())
-        return [view.encode(sources, len(rows), self.handle_unknown == "error") for view in views]
+        schema = views[0].schema  # the discrete columns of all are the same
+        first = encode_table(schema, sources, len(rows))
+        self._judge_unseen(unseen_categories(schema, sources, first))
+        return [views[0].mix(first), *(view.encode(sources, len(rows)) for view in views[1:])]
+
+    def _judge_unseen(self, unseen: list[Unseen]) -> None:
+        """Refuse or warn of categories that were not seen in training."""
+        if unseen and self.handle_unknown == "error":
+            first = unseen[0]
+            raise ValueError(
+                f"column {first.column!r} has a category in row {first.row} that was not seen in training, such as "
+                f"{first.example!r}; handle_unknown='missing' would take it as missing"
+            )
+        trap = unseen_trap(unseen)
+        warn_of([] if trap is None else [trap])
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Most probable class of each row.
@@ -188,13 +209,3 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.allow_nan = True
         tags.input_tags.string = True
         return tags
-
-
-def warn_of_constant_columns(schema: Schema, stacklevel: int) -> None:
-    """Name the columns that are left out."""
-    if schema.constant:
-        names = ", ".join(map(repr, schema.constant))
-        warnings.warn(
-            f"columns with fewer than two distinct values tell nothing and are left out: {names}",
-            stacklevel=stacklevel + 1,
-        )

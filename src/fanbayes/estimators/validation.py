@@ -16,6 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from fanbayes.data.sources import Source, array_sources, frame_sources, is_missing, without_encodings
+from fanbayes.data.traps import absent_trap, warn_of
 
 Floats = NDArray[np.float64]
 
@@ -107,11 +108,27 @@ def read_rows(estimator: Any, X: Any, *, reset: bool) -> Rows:
         X = validate_data(estimator, X, reset=reset, dtype=None, ensure_all_finite=False)
         names = getattr(estimator, "feature_names_in_", [f"x{j}" for j in range(X.shape[1])])
         return Rows(X, [str(n) for n in names])
-    validate_data(estimator, X, reset=reset, skip_check_array=True)
+    absent: list[str] = []
+    if not reset and getattr(estimator, "allow_missing_columns", False):
+        frame, absent = _with_absent_columns(frame, getattr(estimator, "feature_names_in_", []))
+    validate_data(estimator, frame.to_native(), reset=reset, skip_check_array=True)
+    if absent:
+        warn_of([absent_trap(absent)])
     for found, what in zip(frame.shape, ("sample", "feature")):
         if found == 0:
             raise ValueError(f"Found array with 0 {what}(s) (shape={frame.shape}) while a minimum of 1 is required.")
     return Rows(frame, [str(n) for n in frame.columns])
+
+
+def _with_absent_columns(frame: nw.DataFrame[Any], known: Sequence[str]) -> tuple[nw.DataFrame[Any], list[str]]:
+    """The frame with empty columns where it lacks known ones, and their names; its own stay in their order."""
+    present = {*frame.columns}
+    absent = [name for name in known if name not in present]
+    if not absent:
+        return frame, []
+    own = iter(frame.columns)
+    order = [next(own, name) if name in present else name for name in known]
+    return frame.with_columns(nw.lit(None, nw.Float64).alias(name) for name in absent).select(*order, *own), absent
 
 
 def _mixes_text_and_numbers(rows: Sequence[Any]) -> bool:

@@ -47,7 +47,6 @@ __all__ = [
     "column_names",
     "from_columns",
     "from_frame",
-    "is_number",
     "near",
     "open_bytes",
     "read_table",
@@ -126,6 +125,7 @@ def read_table(
     missing: Collection[str] = MISSING,
     separator: str | None = None,
     encoding: str | None = None,
+    decimal: str = ".",
     name: str | None = None,
 ) -> Dataset:
     """Read a CSV, ARFF or Parquet file.
@@ -154,6 +154,8 @@ def read_table(
         Of a CSV file; found among comma, semicolon, tab and bar if not given.
     encoding : str, optional
         Of a text file; UTF-8 (or UTF-16 with a byte-order mark) if not given.
+    decimal : "." or ","
+        What the numbers of a text file are written with.
     name : str, optional
         The dataset's name; the file's if not given.
 
@@ -169,9 +171,11 @@ def read_table(
     """
     path = Path(path)
     roles = _Roles(str(path), target, discrete, continuous, ignore, split)
+    if decimal not in (".", ","):
+        raise DatasetError(f"decimal={decimal!r} is neither '.' nor ','.")
     read = _text_reader(path, encoding, separator)
-    columns = _text_columns(read, roles, missing) if read else _frame_columns(_read_parquet(path), roles)
-    return _dataset(_plain(path).stem if name is None else name, columns, roles)
+    columns = _text_columns(read, roles, missing, decimal) if read else _frame_columns(_read_parquet(path), roles)
+    return _dataset(_plain(path).stem if name is None else name, columns, roles, decimal)
 
 
 def column_names(path: Path, *, encoding: str | None = None, separator: str | None = None) -> list[str]:
@@ -284,7 +288,7 @@ class _Roles:
                 raise DatasetError(f"{self.table} has {uses} columns {name!r}: rename or ignore them {hint}.")
 
 
-def _dataset(name: str, columns: dict[str, _Column], roles: _Roles) -> Dataset:
+def _dataset(name: str, columns: dict[str, _Column], roles: _Roles, decimal: str = ".") -> Dataset:
     """Set the labels and the partition apart from the features."""
     features = {key: column for key, column in columns.items() if key not in (roles.target, roles.split)}
     if not features:
@@ -297,7 +301,7 @@ def _dataset(name: str, columns: dict[str, _Column], roles: _Roles) -> Dataset:
         where = f"column {roles.target!r} of {roles.table}"
         y = cast("NDArray[np.object_]", columns[roles.target].values)
         if not columns[roles.target].is_text and roles.target not in roles.discrete:
-            y = _classes_of_numbers(y, where)
+            y = _classes_of_numbers(y, where, decimal)
         classes = {label for label in y if label is not None}
         if len(classes) < 2:
             found = f"only the class {classes.pop()!r}" if classes else "no label"
@@ -318,13 +322,13 @@ def _dataset(name: str, columns: dict[str, _Column], roles: _Roles) -> Dataset:
     )
 
 
-def _classes_of_numbers(y: NDArray[np.object_], where: str) -> NDArray[np.object_]:
+def _classes_of_numbers(y: NDArray[np.object_], where: str, decimal: str) -> NDArray[np.object_]:
     """Labels of which those that are the same number are one class; all as they are unless each is a number.
 
     What the classifiers refuse as the target of a regression is refused here as well.
     """
     texts = sorted({label for label in y if label is not None}, key=lambda text: (len(text), text))
-    values = _numbers(texts, frozenset())
+    values = _numbers(texts, frozenset(), decimal)
     if values is None or not texts:
         return y
     from sklearn.utils.multiclass import check_classification_targets
@@ -373,12 +377,14 @@ def _installed() -> Literal["pandas", "polars"]:
 class _Growing:
     """A column while it is being read: numbers as long as every field is one, else codes of its texts."""
 
-    def __init__(self, header: Header, declared: Kind | None, missing: frozenset[str], table: str) -> None:
+    def __init__(
+        self, header: Header, declared: Kind | None, missing: frozenset[str], decimal: str, table: str
+    ) -> None:
         self.name, self.levels = header.name, header.levels
         self.kind = declared or header.kind
         self.is_text = header.kind == "discrete"
         self.reason = "declared" if declared else "declared in the file"
-        self.missing, self.table = missing, table
+        self.missing, self.decimal, self.table = missing, decimal, table
         self.late = False
         self.blocks: list[NDArray[Any]] = []
         self.codes: defaultdict[str, int] = defaultdict(count().__next__)
@@ -391,7 +397,7 @@ class _Growing:
         if self.late:
             return
         if self.kind != "discrete":
-            numbers = _numbers(fields, self.missing)
+            numbers = _numbers(fields, self.missing, self.decimal)
             if numbers is not None:
                 self.blocks.append(numbers)
                 return
@@ -404,7 +410,9 @@ class _Growing:
             raise DatasetError(f"{where} is not a declared level of {self.name!r}; {near(text, self.levels)}")
 
     def _become_text(self, lines: Sequence[int], fields: Sequence[str]) -> None:
-        line, text = next((line, text) for line, text in zip(lines, fields) if _numbers([text], self.missing) is None)
+        line, text = next(
+            (line, text) for line, text in zip(lines, fields) if _numbers([text], self.missing, self.decimal) is None
+        )
         if self.kind == "continuous":
             raise DatasetError(
                 f"{self.table}, line {line}: {_quoted(text)} in the continuous column {self.name!r} is not a "
@@ -427,8 +435,10 @@ class _Growing:
         return _Column("continuous", self.reason, values)
 
 
-def _numbers(fields: Sequence[str], missing: frozenset[str]) -> NDArray[np.float64] | None:
+def _numbers(fields: Sequence[str], missing: frozenset[str], decimal: str = ".") -> NDArray[np.float64] | None:
     """Parse fields, NaN where missing; None if one is no finite number."""
+    if decimal == ",":  # and a point is no part of a number then
+        fields = [text if text in missing else text.translate({ord(","): ".", ord("."): ","}) for text in fields]
     try:
         values = np.array([math.nan if text in missing else float(text) for text in fields])
     except ValueError:
@@ -440,12 +450,7 @@ def _numbers(fields: Sequence[str], missing: frozenset[str]) -> NDArray[np.float
     return None if words - missing else values
 
 
-def is_number(text: str) -> bool:
-    """Tell whether a field of a text file is taken for a number."""
-    return _numbers([text], frozenset()) is not None
-
-
-def _text_columns(read: Reader, roles: _Roles, missing: Collection[str]) -> dict[str, _Column]:
+def _text_columns(read: Reader, roles: _Roles, missing: Collection[str], decimal: str) -> dict[str, _Column]:
     """Read the wanted columns of a text file.
 
     Most columns show their kind in the first block. Those that turn out to be text only later, when their
@@ -458,7 +463,7 @@ def _text_columns(read: Reader, roles: _Roles, missing: Collection[str]) -> dict
     columns = [
         None
         if header.name in roles.ignore
-        else _Growing(header, roles.kind(header.name), frozenset(missing), roles.table)
+        else _Growing(header, roles.kind(header.name), frozenset(missing), decimal, roles.table)
         for header in headers
     ]
     _fill(columns, records, roles.table)

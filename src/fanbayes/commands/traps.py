@@ -1,0 +1,36 @@
+"""Traps of tables as notes: the library's words, with the remedies as options to paste."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fanbayes.commands.options import pasted
+from fanbayes.commands.output import note
+from fanbayes.data.traps import Trap, TrapKind, training_traps, with_remedy
+
+if TYPE_CHECKING:
+    from fanbayes.study.tables import Dataset
+
+_OPTIONS: dict[TrapKind, str] = {
+    "few_values": "--discrete COLUMNS",
+    "identifier": "--ignore COLUMNS",
+    "constant": "--ignore COLUMNS",
+    "missing_text": "--missing TEXTS",
+    "decimal_comma": "--decimal ,",
+}
+
+
+def note_training_traps(dataset: Dataset) -> None:
+    """Note what may be wrong with a table, once for all that is learnt from it."""
+    from fanbayes.estimators.classifiers import NBClassifier
+
+    cases = NBClassifier()._cases(dataset.X, dataset.y, None)
+    view, _ = cases.view("none")
+    for trap in training_traps(view.schema, cases.sources, None):
+        note_trap(trap)
+
+
+def note_trap(trap: Trap) -> None:
+    """Note one kind of trap."""
+    option = _OPTIONS.get(trap.kind, "").replace("COLUMNS", pasted(trap.columns)).replace("TEXTS", pasted(trap.texts))
+    note(f"{with_remedy(trap, option)}.")
