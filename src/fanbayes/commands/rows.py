@@ -161,8 +161,8 @@ def _judge_unseen(frame: nw.DataFrame[Any], columns: list[Column], clf: Classifi
     if unseen and clf.handle_unknown == "error":
         first = unseen[0]
         raise DatasetError(
-            f"column {first.column!r} holds {first.example!r} in row {first.row + 1}, which was not seen in training: "
-            "correct it, or leave it empty."
+            f"column {first.column!r} holds {first.example!r:.60} in row {first.row + 1}, which was not seen in "
+            "training: correct it, or leave it empty."
         )
     trap = unseen_trap(unseen, tolerated=0.0)
     if trap is not None:

@@ -202,15 +202,16 @@ def check_content(column: Column, source: Source) -> None:
     """
     if column.kind == "continuous" and math.isnan(column.centre):
         return  # nothing was seen of it, so nothing is made of it
-    found = source.kinds()
-    known = {kind_of(level) for level in column.levels} if column.kind == "discrete" else {"numbers"}
-    if not found or not known or (found & known and not (source.symbolic and column.kind != "discrete")):
-        return
     if column.kind != "discrete":
-        raise ValueError(
-            f"column {column.name!r} held numbers in training and holds {source.dtype} values now; convert "
-            "it to numbers"
-        )
+        if source.symbolic and source.content != "nothing":
+            raise ValueError(
+                f"column {column.name!r} held numbers in training and holds {source.dtype} values now; convert "
+                "it to numbers"
+            )
+        return
+    found, known = source.kinds(), {kind_of(level) for level in column.levels}
+    if not found or not known or found & known:
+        return
     if "strings" not in found | known:
         odd = [value for value in source.distinct() if value not in (0, 1)]
         if odd and known == {"booleans"}:
@@ -221,8 +222,8 @@ def check_content(column: Column, source: Source) -> None:
             return
     what, now = "categories" if "strings" in known else "values", " and ".join(sorted(found))
     raise ValueError(
-        f"column {column.name!r} held {what} such as {column.levels[0]!r} in training and holds {now} now; convert it "
-        "to the same categories"
+        f"column {column.name!r} held {what} such as {column.levels[0]!r:.60} in training and holds {now} now; "
+        "convert it to the same categories"
     )
 
 

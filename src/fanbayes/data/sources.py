@@ -24,11 +24,11 @@ Mask = NDArray[np.bool_]
 _NATIVE_TYPES = {np.dtype(name) for name in ("float64", "float32", "int64", "int32", "uint8")}
 
 # Types of data frames, and what NumPy makes of a column without nulls.
-_NUMPY_TYPES: dict[nw.dtypes.DType, np.dtype[Any]] = {
-    **{dtype(): np.dtype(dtype.__name__.lower()) for dtype in (nw.Float64, nw.Float32, nw.Int64, nw.Int32, nw.Int16)},
-    **{dtype(): np.dtype(dtype.__name__.lower()) for dtype in (nw.Int8, nw.UInt64, nw.UInt32, nw.UInt16, nw.UInt8)},
-    nw.Boolean(): np.dtype(bool),
-    nw.String(): np.dtype(object),  # which may hold None or NaN
+_NUMPY_TYPES: dict[type[nw.dtypes.DType], np.dtype[Any]] = {
+    **{dtype: np.dtype(dtype.__name__.lower()) for dtype in (nw.Float64, nw.Float32, nw.Int64, nw.Int32, nw.Int16)},
+    **{dtype: np.dtype(dtype.__name__.lower()) for dtype in (nw.Int8, nw.UInt64, nw.UInt32, nw.UInt16, nw.UInt8)},
+    nw.Boolean: np.dtype(bool),
+    nw.String: np.dtype(object),  # which may hold None or NaN
 }
 
 _REMEDY = "turn it into numbers, strings or categories, or drop it"
@@ -341,7 +341,7 @@ def frame_sources(frame: nw.DataFrame[Any]) -> Iterator[Source]:
         for series in frame.iter_columns():
             yield series_source(series, str(series.name))
         return
-    together = _converted_together(frame)
+    together = _converted_together(frame, names)
     for j, name in enumerate(names):
         yield together[j] if j in together else series_source(frame.get_column(name), str(name))
 
@@ -353,6 +353,9 @@ def without_encodings(frame: nw.DataFrame[Any]) -> nw.DataFrame[Any]:
     import pyarrow.compute
 
     table = frame.to_native()
+    kinds = {kind.id: kind for kind in table.schema.types}
+    if not any(str(kind).startswith(("run_end_encoded", "string_view")) for kind in kinds.values()):
+        return frame
     for j, field in enumerate(table.schema):
         kind = str(field.type)
         if kind.startswith("run_end_encoded"):
@@ -362,20 +365,18 @@ def without_encodings(frame: nw.DataFrame[Any]) -> nw.DataFrame[Any]:
     return nw.from_native(table, eager_only=True)
 
 
-def _converted_together(frame: nw.DataFrame[Any]) -> dict[int, Source]:
+def _converted_together(frame: nw.DataFrame[Any], names: Sequence[str]) -> dict[int, Source]:
     """Columns of plain types by position; one by one takes most of the time where rows are few."""
-    by_type: dict[nw.dtypes.DType, list[int]] = {}
-    names = frame.columns
+    by_type: dict[type[nw.dtypes.DType], list[int]] = {}
     for j, dtype in enumerate(frame.schema.values()):
-        if dtype in _NUMPY_TYPES:
-            by_type.setdefault(dtype, []).append(j)
+        if type(dtype) in _NUMPY_TYPES:
+            by_type.setdefault(type(dtype), []).append(j)
     found: dict[int, Source] = {}
-    for dtype, places in by_type.items():
+    for kind, places in by_type.items():
         block = (frame if len(places) == len(names) else frame[:, places]).to_numpy()
-        if block.dtype != _NUMPY_TYPES[dtype]:  # nulls made something else of it
-            continue
-        title = str(dtype)
-        found |= {j: array_source(values, str(names[j]), title) for j, values in zip(places, block.T)}
+        if block.dtype == _NUMPY_TYPES[kind]:  # where nulls do not make something else of it
+            title = str(kind())
+            found |= {j: array_source(values, str(names[j]), title) for j, values in zip(places, block.T)}
     return found
 
 

@@ -176,7 +176,7 @@ def _missing_texts(schema: Schema, columns: Columns) -> Trap | None:
         "missing_text",
         (*found,),
         "texts that look like missing values are categories: "
-        + _listed(f"{', '.join(map(repr, some))} of {name!r}" for name, some in found.items()),
+        + _listed(f"{', '.join(f'{text!r:.60}' for text in some)} of {name!r}" for name, some in found.items()),
         "if they mean that nothing is known",
         _REPLACE.get(schema.frame, _REPLACE["pandas"])(texts),
         (*texts,),
@@ -205,7 +205,7 @@ def _decimal_commas(columns: Columns) -> Trap | None:
             texts = [text for text in texts if text.strip().casefold() not in _MISSING_TEXTS]
             example = next((text for text in texts if "," in text), None)
             if example is not None and all(_NUMBER.fullmatch(text.replace(",", ".", 1)) for text in texts):
-                found[column.name] = f"{column.name!r}, such as {example!r}"
+                found[column.name] = f"{column.name!r}, such as {example!r:.60}"
     if not found:
         return None
     message = f"numbers with a decimal comma are text, and so categories: {_listed(found.values())}"
@@ -284,7 +284,8 @@ def unseen_trap(unseen: Sequence[Unseen], tolerated: float = TOLERATED_SHARE) ->
     if not many:
         return None
     told = (
-        f"{u.column!r} in {u.n_rows} of {u.n_observed} rows ({u.percent:.3g} %), such as {u.example!r}" for u in many
+        f"{u.column!r} in {u.n_rows} of {u.n_observed} rows ({u.percent:.3g} %), such as {u.example!r:.60}"
+        for u in many
     )
     return Trap(
         "unseen",

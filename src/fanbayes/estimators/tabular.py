@@ -167,7 +167,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             first = unseen[0]
             raise ValueError(
                 f"column {first.column!r} has a category in row {first.row} that was not seen in training, such as "
-                f"{first.example!r}; handle_unknown='missing' would take it as missing"
+                f"{first.example!r:.60}; handle_unknown='missing' would take it as missing"
             )
         trap = unseen_trap(unseen)
         warn_of([] if trap is None else [trap])
