@@ -40,14 +40,14 @@ def run() -> list[Result]:
         means, ranks = table.mean(), table.rank(axis=1).mean()
         detail = {"sets": list(losses), "log loss": means.to_dict(), "mean rank": ranks.to_dict()}
         name = f"{scenario} missing at prediction: log loss of {METHODS[1]} / ours"
-        results.append(Result(name, means[METHODS[1]] / means[METHODS[0]], 1, detail=detail))
+        results.append(Result(name, float(means[METHODS[1]] / means[METHODS[0]]), 1, detail=detail))
         lead = float(ranks[list(METHODS[1:])].min() - ranks[METHODS[0]])
         results.append(Result(f"{scenario}: lead in mean rank over the next of {len(METHODS)}", lead, 0, unit=""))
     for other in METHODS[2:]:
         pairs = [(name, s, of[s][METHODS[0]], of[s][other]) for name, of in losses.items() for s in scenarios]
         p_values = holm([paired_t(ours, theirs).p_value for *_, ours, theirs in pairs])
         worse = [
-            {"set": name, "missing": s, "ours": ours.mean(), other: theirs.mean(), "p": p}
+            {"set": name, "missing": s, "ours": float(ours.mean()), other: float(theirs.mean()), "p": p}
             for (name, s, ours, theirs), p in zip(pairs, p_values.tolist())
             if p < 0.05 and ours.mean() > theirs.mean()
         ]

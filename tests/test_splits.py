@@ -111,12 +111,27 @@ def test_groups_are_held_out_together(rows):
         assert all(len(set(test[kept == g])) == 1 for g in set(kept))
 
 
+def test_folds_follow_what_groups_contain():
+    """Few kinds of rows: groups are told apart by all that is in them, not by their order."""
+    X, y, groups = symbols(80), np.random.default_rng(1).integers(0, 2, 80), np.arange(80) // 2
+    order = np.random.default_rng(2).permutation(80)
+
+    def content(X, y, w):
+        return sorted(("".join(x), c) for x, c, held in zip(X, y, w) if held)
+
+    once, moved = splits_of(5, X, y, groups=groups), splits_of(5, X[order], y[order], groups=groups[order])
+    for (_, a), (_, b) in zip(once, moved):
+        assert content(X, y, a) == content(X[order], y[order], b)
+
+
 def test_groups_that_cannot_be():
     X, y = numbers(20), np.arange(20) % 2
     with pytest.raises(ValueError, match=r"groups has shape \(3,\); it takes one entry for each of 20 rows"):
         FANClassifierCV(effort="fast").fit(X, y, groups=[1, 2, 3])
     with pytest.raises(ValueError, match="groups has missing entries; give every row a group"):
         FANClassifierCV(effort="fast").fit(X, y, groups=[None] * 20)
+    with pytest.raises(ValueError, match="groups has missing entries; give every row a group"):
+        FANClassifierCV(effort="fast").fit(X, y, groups=["a"] * 19 + [float("nan")])
     with pytest.raises(ValueError, match=r"groups.*Give fit its groups="):
         splits_of(GroupKFold(2), X, y)
     assert len(splits_of(GroupKFold(2), X, y, groups=np.arange(20) // 5)) == 2

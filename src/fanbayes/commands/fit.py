@@ -75,7 +75,7 @@ def fit(
     require_target(out, data)
     from fanbayes.commands.models import classifier
     from fanbayes.commands.rows import read_labelled
-    from fanbayes.commands.show import members_of, print_members
+    from fanbayes.commands.show import members_of, print_members, score_text
     from fanbayes.commands.traps import note_training_traps
     from fanbayes.estimators.fan_cv import FANClassifierCV
     from fanbayes.use.model_file import save
@@ -109,7 +109,7 @@ def fit(
         print_json(_summary(clf, dataset, columns, model, out))
     elif isinstance(clf, FANClassifierCV):
         print_members(console, members_of(clf))
-        console.print(f"Log score of rows held out: {clf.log_score_:.4f}.")
+        console.print(f"Log score of rows held out: {score_text(clf.log_score_)}.")
         console.print(f"Model: {out}. To look at it: fanbayes show {out}")
     else:
         _print_choice(console, clf, model, criterion, out)
@@ -172,7 +172,7 @@ def _print_columns(console: Console, dataset: Dataset, columns: list[dict[str, A
     console.print(f"{dataset.name}: {len(dataset.y)} rows, {len(columns)} features.")
     console.print(f"Classes in {dataset.target!r}: {shortened(classes, 12)}.")
     if n_unlabelled:
-        console.print(f"{n_unlabelled} rows have no label; they are learnt from as well.")
+        console.print(f"Rows without a label, learnt from as well: {n_unlabelled}.")
     console.print()
     rows = [
         [about["column"], about["kind"], about["reason"], about["holds"], str(about["missing"] or "")]

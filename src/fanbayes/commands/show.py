@@ -72,6 +72,11 @@ def describe_average(clf: FANClassifierCV) -> dict[str, Any]:
     }
 
 
+def score_text(log_score: float) -> str:
+    """A mean log score; NaN where nothing was held out."""
+    return "none" if log_score != log_score else f"{log_score:.4f}"
+
+
 def print_members(console: Console, members: list[dict[str, Any]]) -> None:
     """A table of the members of an average."""
     rows = [
@@ -82,7 +87,7 @@ def print_members(console: Console, members: list[dict[str, Any]]) -> None:
             m["variance"],
             "yes" if m["sharpened"] else "",
             m["exponents"],
-            f"{m['log_score']:.4f}",
+            score_text(m["log_score"]),
             f"{m['weight']:.3f}",
         ]
         for number, m in enumerate(members)
@@ -94,7 +99,7 @@ def print_members(console: Console, members: list[dict[str, Any]]) -> None:
 def _print_average(console: Console, name: str, about: dict[str, Any], top: int) -> None:
     features, members = about["features"], about["members"]
     console.print(f"{name}: {about['classifier']}, {len(members)} members", style="bold")
-    console.print(f"Log score of rows held out: {about['log_score']:.4f}.")
+    console.print(f"Log score of rows held out: {score_text(about['log_score'])}.")
     console.print()
     console.print("Classes")
     print_table(console, ["class", "prior"], [[str(c["class"]), f"{c['prior']:.4f}"] for c in about["classes"]])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any, Literal, Self
 
@@ -152,7 +152,8 @@ class FANClassifierCV(TableClassifier):
     is missing in fewer than one of twenty training cases, p(c | x) is the mean over the values that it may have, given
     the others, under a FAN that was chosen for it (`imputer_`; `fanbayes.learning.completion`): exactly if all that is
     missing has few combinations of values, else over 64 points. In columns that are missing more often it is left out,
-    in training as in prediction. A row in which everything is missing gets `class_prior_`.
+    in training as in prediction, and everywhere if all members are joint distributions, for which that is exact. A row
+    in which everything is missing gets `class_prior_`.
 
     Parameters
     ----------
@@ -338,9 +339,9 @@ class FANClassifierCV(TableClassifier):
     # ------------------------------------------------------------ prediction
 
     def predict_proba(self, X: Any) -> Floats:
-        """p(c | x); with values missing, the mean over what they may be, given the others (M1).
+        """p(c | x); where a missing value is filled in (`imputer_`), the mean over what it may be (M1).
 
-        A row with missing values costs as much as up to 64 rows without.
+        Such a row costs as much as up to 64 others.
 
         Returns
         -------
@@ -418,7 +419,8 @@ class FANClassifierCV(TableClassifier):
         As `FANClassifier.explain`, for the average (`fanbayes.model.average`). "component" is the number of the member
         that adds most to the probability of the class, and "responsibility" its share. The information of a missing
         feature is the weighted mean of what it is under the members. Where a missing value is filled in (`imputer_`),
-        its contribution is that of the values which the others lead to expect; elsewhere it is 0.
+        its contribution is that of the values which the others lead to expect; elsewhere it is 0. Such a row takes as
+        long as up to 64 others.
 
         Parameters
         ----------
@@ -434,8 +436,12 @@ class FANClassifierCV(TableClassifier):
         check_is_fitted(self)
         seen = self._see(X)
         chosen = chosen_pairs(self.predict_log_proba(X), self.classes_, classes)
-        done = self.imputer_.complete(seen.base, Workers())
-        found = attribute_average(self._members(seen, done), self.n_features_in_, chosen, done.row, done.weight)
+        parts = []
+        for some in blocks(np.arange(len(chosen)), self.n_features_in_):
+            done = self.imputer_.complete(seen.base.only(some), Workers())
+            members = self._members(seen.only(some), done)
+            parts.append(attribute_average(members, self.n_features_in_, chosen[some], done.row, done.weight))
+        found = Attribution(*(np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(Attribution)))
         found = self._without_evidence(found, missing_cells(seen.base), chosen)
         missing = missing_values(self.schema_, seen.base)
         gain = np.zeros(missing.shape)

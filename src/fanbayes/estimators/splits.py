@@ -75,7 +75,7 @@ def read_groups(groups: Any, cases: Cases) -> NDArray[np.intp] | None:
     """Number of the group of each row that counts (n_rows,)."""
     if groups is None:
         return None
-    found = np.asarray(groups)
+    found = np.array(groups, dtype=object) if isinstance(groups, (list, tuple)) else np.asarray(groups)
     if found.shape != cases.present.shape:
         raise ValueError(f"groups has shape {found.shape}; it takes one entry for each of {len(cases.present)} rows")
     known: dict[Any, int] = {}
@@ -94,7 +94,7 @@ def _folds(
     if groups is None and not table.layout.n_numbers:
         return float(weights.sum()), _dealt(labels, weights, key, n_folds, rng)
     _, group = np.unique(key if groups is None else groups, return_inverse=True)
-    fold = _fold_of_groups(group, labels, weights, key, n_folds)
+    fold = _fold_of_groups(group, labels, weights, key, n_folds, rng)
     return len(fold), (fold[group] == np.arange(n_folds)[:, None]).astype(np.float64)
 
 
@@ -136,7 +136,9 @@ def _scattered(numbers: Ints, rng: np.random.Generator) -> NDArray[np.uint32]:
     return (mixed >> np.uint64(32)).astype(np.uint32)
 
 
-def _fold_of_groups(group: Ints, labels: Ints, weights: Floats, key: Ints, n_folds: int) -> Ints:
+def _fold_of_groups(
+    group: Ints, labels: Ints, weights: Floats, key: Ints, n_folds: int, rng: np.random.Generator
+) -> Ints:
     """Fold of each group (n_groups,): those of a class, the heaviest of the group's, dealt out by weight."""
     n_groups, n_classes = int(group.max()) + 1, int(labels.max()) + 1
     pair, pair_of = np.unique(group.astype(np.int64) * n_classes + labels, return_inverse=True)
@@ -144,10 +146,13 @@ def _fold_of_groups(group: Ints, labels: Ints, weights: Floats, key: Ints, n_fol
     heaviest_first = np.lexsort((pair % n_classes, -mass, pair // n_classes))
     _, first = np.unique(pair[heaviest_first] // n_classes, return_index=True)
     stratum = pair[heaviest_first][first] % n_classes
-    key_of = np.zeros(n_groups, dtype=key.dtype)
-    np.maximum.at(key_of, group, key)
+    kinds, kind = np.unique([group, labels, key], axis=1, return_inverse=True)
+    total = np.rint(1e6 * np.bincount(kind.ravel(), weights)).astype(np.int64)
+    digest = _scattered(_scattered(kinds[2], rng) + 3 * _scattered(kinds[1], rng) + 5 * total, rng)
+    content = np.zeros(n_groups, dtype=np.uint64)  # equal for groups of equal rows
+    np.add.at(content, kinds[0], digest.astype(np.uint64))
     fold = np.empty(n_groups, dtype=np.intp)
-    order = np.lexsort((key_of, -np.bincount(group, weights), stratum))
+    order = np.lexsort((content, -np.bincount(group, weights), stratum))
     fold[order] = np.arange(n_groups) % n_folds
     return fold
 
