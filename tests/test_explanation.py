@@ -83,6 +83,14 @@ def test_path_weights_of_two_components():
         assert (np.abs(path_weights(log_weight, slope)[:, 1] - expected) < 1e-14 + rounding).all()
 
 
+@pytest.mark.parametrize("scale", [1e8, 1e16, 1e50, 1e150, 1e300])
+def test_path_weights_of_a_component_that_is_left_at_once(scale):
+    """Its weight times its slope is what the log-odds lose by it, however steep it falls."""
+    log_weight = np.log([[0.5, 0.5], [0.1, 0.9], [1e-3, 1.0]])
+    found = path_weights(log_weight, np.array([[0.0, -scale]] * 3))
+    np.testing.assert_allclose(found[:, 1] * scale, np.log1p(np.exp(log_weight[:, 1] - log_weight[:, 0])), rtol=1e-10)
+
+
 @pytest.mark.parametrize("scale", [1.0, 1e2, 1e4, 1e8, 1e150])
 @pytest.mark.parametrize("n_components", [1, 3, 12])
 def test_path_weights_are_complete(n_components, scale):

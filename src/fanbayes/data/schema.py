@@ -74,8 +74,10 @@ class Column:
         return levels[codes], codes.astype(np.uint16)
 
     def restore(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Values in the column's own unit."""
-        return np.ldexp(z * self.scale + self.centre, self.exponent)
+        """Values in the column's own unit, cut at the largest number that there is; NaN stays."""
+        largest = np.finfo(np.float64).max
+        with np.errstate(over="ignore"):
+            return np.clip(np.ldexp(z * self.scale + self.centre, self.exponent), -largest, largest)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values only."""

@@ -362,7 +362,8 @@ class FANClassifierCV(TableClassifier):
         missing = missing_cells(seen.base)
         is_empty, is_filled = missing.all(axis=1), (missing & self.imputer_.fills).any(axis=1)
         out = np.empty((len(missing), len(self.classes_)))
-        out[is_empty] = self.class_prior_ if what == "proba" else np.log(self.class_prior_)
+        prior = np.maximum(self.class_prior_, np.finfo(np.float64).tiny)
+        out[is_empty] = prior if what == "proba" else np.log(prior)
         with workers(self._n_threads()) as crew:
             whole = np.flatnonzero(~is_empty & ~is_filled)
             if len(whole):

@@ -54,7 +54,8 @@ _NODES, _WEIGHTS = (_NODES + 1) / 2, _WEIGHTS / 2
 _LONGEST = math.pi
 # Components that stay e^-40 below another all along a step do not matter for its length.
 _NEGLIGIBLE = -40.0
-# As many as a double can be halved: with slopes of 1e70 a component takes over from another at t = 1e-70.
+# Log weights lie within some 1e6, so lines whose slopes differ by D cross at t below 2e6 / D, in a span of about 1 / D:
+# however steep, a crossing is wide beside the rounding of t. The shortest step is the least positive number.
 _HALVINGS = 1074
 _NUMBERS_AT_ONCE = 1 << 20
 
@@ -278,6 +279,7 @@ def path_weights(log_weight: Floats, slope: Floats) -> Floats:
     """
     if slope.shape[1] == 1:
         return np.ones_like(slope)
+    slope = slope - slope.max(axis=1, keepdims=True)  # what all have in common cancels
     total = np.zeros_like(slope)
     row, start = np.arange(len(slope)), np.zeros(len(slope))
     for halving in range(_HALVINGS + 1):
@@ -334,11 +336,12 @@ def _states_of_classes(network: Network) -> tuple[Ints, Floats]:
 def check_sum(found: Attribution, size_of_terms: Floats, rows: Ints) -> None:
     """Refuse contributions of rows, by their number, that do not add up, beside terms of this size (n_rows,)."""
     rest = np.abs(found.prior + found.contributions.sum(axis=1) - found.log_odds)
-    wrong = ~(rest <= TOLERANCE * np.maximum(1.0, size_of_terms))
+    wrong = ~(rest <= TOLERANCE * np.maximum(1.0, size_of_terms + np.abs(found.prior)))
     if wrong.any():
         row = int(np.argmax(wrong))
         raise FloatingPointError(
-            f"the contributions of row {rows[row]} miss its log-odds, {found.log_odds[row]:g}, by {rest[row]:g}"
+            f"the contributions of row {rows[row]} miss its log-odds, {found.log_odds[row]:g}, by {rest[row]:g}: "
+            "it lies too far from what the model knows to be explained"
         )
 
 

@@ -9,7 +9,7 @@ mutual information of feature and class.
 The sum over the levels of a discrete feature is exact. The integral over a continuous one is cut off 8 standard
 deviations from every cell's mean, where less than 1e-14 is left, and is taken by Gauss-Legendre rules of 8 points on
 steps no longer than the least standard deviation of the cells that reach there. Its error was below
-1e-11 nats in all cases tried.
+1e-11 nats in all cases tried. A cell so narrow that numbers around its mean can hardly be told apart is taken as wider.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Mask = NDArray[np.bool_]
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
 _REACH = 8.0  # standard deviations
-_ROUNDING = 1e-12
+_NARROWEST = 1e-9  # standard deviation, beside the mean
 _NUMBERS_AT_ONCE = 1 << 21
 
 
@@ -62,10 +62,9 @@ def information_gain(network: Network, schema: Schema, states: Floats, wanted: M
         _fill(gain[:, j], network, states, p, np.ones(p.shape[1]))
     for k, j in enumerate(schema.continuous):
         mean = network.mean[0, k]
-        # Values that differ by less than rounding cannot be told apart.
-        sigma = np.maximum(np.sqrt(network.sigma2[0, k]), _ROUNDING * np.abs(mean))
+        sigma = np.maximum(np.sqrt(network.sigma2[0, k]), _NARROWEST * np.abs(mean))
         x, weight = _quadrature(mean, sigma)
-        density = np.exp(gaussian.log_density(x, mean[:, None], sigma[:, None] ** 2))
+        density = np.exp(gaussian.log_density(x, mean[:, None], np.square(sigma)[:, None]))
         _fill(gain[:, j], network, states, density[cells], weight)
     return gain
 

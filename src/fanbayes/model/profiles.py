@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 
 from fanbayes.data.schema import Schema
 from fanbayes.model.network import Network
@@ -51,11 +52,9 @@ class Profiles:
 def component_profiles(network: Network, schema: Schema) -> Profiles:
     """Profiles of the components of a network of one."""
     structure = network.structure
-    share = np.bincount(structure.cell_of, weights=np.exp(network.log_weight[0])).astype(np.float64)
-    group = structure.class_of_cell if structure.n_components > 1 else None
-    alike = np.ones((len(share), len(share))) if group is None else (group[:, None] == group).astype(np.float64)
-    others = alike * share
-    others /= others.sum(axis=1, keepdims=True)  # (cells, cells): weights of those that a cell is compared with
+    log_share = np.full(structure.n_cells, -np.inf)
+    np.logaddexp.at(log_share, structure.cell_of, network.log_weight[0])
+    share = np.exp(log_share)
     traits: list[tuple[str, Any]] = []
     mean, variance = [np.empty((0, len(share)))], [np.empty((0, len(share)))]
     for j, column in enumerate(schema.columns):
@@ -75,9 +74,13 @@ def component_profiles(network: Network, schema: Schema) -> Profiles:
             mean.append(p)
             variance.append(p * (1 - p))
     m, v = np.concatenate(mean), np.concatenate(variance)
-    centre = m @ others.T
-    spread = (v + m**2) @ others.T - centre**2
-    difference = np.divide(m - centre, np.sqrt(spread), out=np.zeros_like(m), where=spread > 0)
+    difference = np.zeros_like(m)
+    group = structure.class_of_cell if structure.n_components > 1 else None
+    for alike in [slice(None)] if group is None else [group == c for c in range(structure.n_classes)]:
+        weight = softmax(log_share[alike])
+        gap = m[:, alike] - (m[:, alike] @ weight)[:, None]
+        spread = (v[:, alike] + np.square(gap)) @ weight
+        difference[:, alike] = gap / np.sqrt(np.where(spread > 0, spread, np.inf))[:, None]
     component_of = np.zeros(len(share), dtype=np.intp)
     component_of[structure.cell_of] = structure.component_of
     return Profiles(tuple(traits), difference, share, structure.class_of_cell, component_of)

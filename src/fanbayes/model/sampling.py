@@ -36,7 +36,7 @@ def draw(
     cells = structure.cell_of[states]
     numbers = rng.normal(network.mean[0][:, cells], np.sqrt(network.sigma2[0][:, cells]))  # (n_numbers, n)
     if mixing is not None:
-        numbers = np.linalg.solve(mixing.T, numbers)
+        numbers = _unmixed(numbers, mixing)
     columns = []
     for j, column in enumerate(schema.columns):
         if column.kind == "continuous":
@@ -47,10 +47,23 @@ def draw(
             if column.is_informative:
                 first = int(network.layout.first_level[schema.place[j]])
                 p = np.exp(network.log_table[0, first : first + column.n_levels])  # (levels, cells)
-                steps = np.cumsum(p, axis=0)[:-1, cells]
-                codes = (rng.random(n) > steps).sum(axis=0)
+                u = rng.random(n)
+                for step in np.cumsum(p, axis=0)[:-1]:  # one after the other: there may be many levels
+                    codes += u > step[cells]
             columns.append(_values(column, codes, rng))
     return columns, structure.class_of[states]
+
+
+def _unmixed(numbers: NDArray[np.float64], mixing: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Standardised columns (n_numbers, n) of those that a network saw."""
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = np.asarray(np.linalg.solve(mixing.T, numbers), dtype=np.float64)
+    except np.linalg.LinAlgError:
+        found = np.full_like(numbers, np.nan)
+    if not np.isfinite(found).all():
+        raise ValueError("rows cannot be drawn: the way in which the columns were decorrelated cannot be undone")
+    return found
 
 
 def _values(column: Column, codes: NDArray[np.intp], rng: np.random.Generator) -> NDArray[Any]:

@@ -511,6 +511,8 @@ def _column(values: Any) -> Column:
     _require(column.kind == "binned" or not column.cuts, flaw)
     _require(column.n_levels <= MAX_LEVELS, flaw)
     _require(np.isfinite(cuts).all() and (np.diff(cuts) > 0).all(), flaw)
+    edges = np.array([column.low, *column.cuts, column.high])
+    _require(column.kind != "binned" or (np.isfinite(edges).all() and (edges[1:] >= edges[:-1]).all()), flaw)
     _require(all(_is_level(level) for level in column.levels) and _are_distinct(column.levels), flaw)
     _require(abs(_entry(values, "exponent", int)) <= 1100, flaw)
     _require(0 <= column.scale < math.inf and (column.scale == 0 or math.isfinite(column.centre)), flaw)
