@@ -262,8 +262,9 @@ def test_bad_options_get_a_sentence():
     for clip in (0.0, 1.0, -34.5):
         with pytest.raises(ValueError, match="clip is the least probability"):
             metrics.conditional_entropy(*args, classes=[0, 1], clip=clip)
-    with pytest.raises(ValueError, match="n_bins must be at least 1"):
-        metrics.expected_calibration_error(*args, classes=[0, 1], n_bins=0)
+    for n_bins in (0, 2**31, 2**63, 10**400):
+        with pytest.raises(ValueError, match="n_bins must be from 1 to 1000000"):
+            metrics.expected_calibration_error(*args, classes=[0, 1], n_bins=n_bins)
     with pytest.raises(ValueError, match="'uniform' or 'quantile'"):
         metrics.reliability_curve(*args, classes=[0, 1], strategy="equal")
     with pytest.raises(ValueError, match="positive=5 is not in classes"):

@@ -33,6 +33,8 @@ CLIP = 1e-15
 
 Strategy = Literal["uniform", "quantile"]
 
+_MOST_BINS = 1_000_000
+
 
 @dataclass(frozen=True, slots=True)
 class ReliabilityCurve:
@@ -307,8 +309,8 @@ def _bins(
     predicted: NDArray[np.float64], weight: NDArray[np.float64], n_bins: int, strategy: Strategy
 ) -> NDArray[np.intp]:
     """Bin of each prediction (n,), from 0 to n_bins - 1."""
-    if n_bins < 1:
-        raise ValueError(f"n_bins must be at least 1; got {n_bins}.")
+    if not 1 <= n_bins <= _MOST_BINS:
+        raise ValueError(f"n_bins must be from 1 to {_MOST_BINS}.")
     if strategy == "uniform":
         return np.searchsorted(np.linspace(0, 1, n_bins + 1)[1:-1], predicted)
     if strategy == "quantile":
