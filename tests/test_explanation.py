@@ -376,7 +376,7 @@ def test_information_of_narrow_cells(kind):
 
 def test_information_of_cells_narrower_than_rounding():
     """Two classes at one place to the last digit, and two at places next to it: no and all doubt is removed."""
-    X, y = np.array([[1e6], [1e6 + 1]] * 10), [0, 1] * 10
+    X, y = np.array([[1e6 + 0.25], [1e6 + 1.5]] * 10), [0, 1] * 10
     clf = NBClassifier().fit(X, y)
     clf.network_.sigma2[:] = 1e-90
     for mean, expected in (([1.0, 1.0], 0.0), ([1.0, 1.0 + 1e-9], np.log(2))):

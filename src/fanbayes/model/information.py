@@ -29,7 +29,7 @@ Mask = NDArray[np.bool_]
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
 _REACH = 8.0  # standard deviations
-_NARROWEST = 1e-9  # standard deviation, beside the mean
+_NARROWEST = 1e-12  # standard deviation, beside the mean: values closer than rounding cannot be told apart
 _NUMBERS_AT_ONCE = 1 << 21
 
 
