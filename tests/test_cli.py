@@ -262,6 +262,8 @@ def test_fit_notes_each_kind_of_trap_once(tmp_path):
     assert constant.endswith("left out: 'same'; to be rid of them, use --ignore same.")
     pasted_options = [*shlex.split(few.rpartition(", use ")[2][:-1]), "--ignore", "same"]
     assert run(*fit, *pasted_options, cwd=tmp_path)[1] == ""
+    pasted_options[0] = "--continuous"  # what is said is not doubted
+    assert run(*fit, *pasted_options, cwd=tmp_path)[1] == ""
 
 
 def test_decimal_commas(folder, tmp_path):

@@ -72,6 +72,13 @@ def test_numbers_that_are_not_few(values):
     assert "few_values" not in traps_of({"a": [*values] * (N // len(values))})
 
 
+def test_numbers_that_their_user_called_numbers_are_no_trap():
+    X = pd.DataFrame({**ordinary(), "code": [1, 2, 3] * 40})
+    assert caught(NBClassifier().fit, X, Y)
+    assert not caught(NBClassifier(categorical_features=["colour", "pain", "sure"]).fit, X, Y)
+    assert not caught(NBClassifier(categorical_features=None).fit, X[["x", "code"]], Y)
+
+
 def test_few_whole_numbers_want_many_rows():
     assert "few_values" not in traps_of({"a": [1, 2, 3] * 5})
     late = np.r_[np.arange(300) % 3, np.arange(11)].astype(float)
@@ -232,6 +239,7 @@ def test_missing_columns_are_summed_out_when_asked(frame, clf):
     empty = frame({name: data[name] if name in ("x", "pain") else [None] * N for name in data})
     [warning] = caught(clf.predict_proba, some)
     assert str(warning.message) == "columns that are not there are summed out: 'count', 'colour', 'sure'"
+    assert len(caught(clf.explain, some)) == 1
     with pytest.warns(DataWarning, match="columns that are not there"):
         np.testing.assert_array_equal(clf.predict_proba(some), clf.predict_proba(empty))
     wrong_order = frame({name: data[name] for name in ("pain", "x")})

@@ -26,7 +26,8 @@ def note_training_traps(dataset: Dataset) -> None:
 
     cases = NBClassifier()._cases(dataset.X, dataset.y, None)
     view, _ = cases.view("none")
-    for trap in training_traps(view.schema, cases.sources, None):
+    declared = {name for name, reason in dataset.reasons.items() if reason.startswith("declared")}
+    for trap in training_traps(view.schema, cases.sources, None, declared):
         note_trap(trap)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -94,7 +94,9 @@ def warn_of(traps: Iterable[Trap]) -> None:
 # ---------------------------------------------------------------- in training
 
 
-def training_traps(schema: Schema, sources: Sequence[Source], weights: NDArray[np.float64] | None) -> list[Trap]:
+def training_traps(
+    schema: Schema, sources: Sequence[Source], weights: NDArray[np.float64] | None, declared: Collection[str] = ()
+) -> list[Trap]:
     """Traps of a table to learn from: at most one of each kind.
 
     Parameters
@@ -102,12 +104,14 @@ def training_traps(schema: Schema, sources: Sequence[Source], weights: NDArray[n
     schema : what the columns were taken for
     sources : the raw columns
     weights : (n_rows,) or None
+    declared : names of columns that are as their user said: their numbers are numbers, their categories categories
     """
     columns = list(zip(schema.columns, sources))
-    as_text = [_missing_texts(schema, columns), _decimal_commas(columns)]
+    guessed = [(c, source) for c, source in columns if c.name not in declared]
+    as_text = [_missing_texts(schema, columns, declared), _decimal_commas(guessed)]
     numbers = {name for trap in as_text if trap is not None for name in trap.columns}
     found = [
-        _few_values(schema, columns),
+        _few_values(schema, guessed),
         *as_text,
         _identifiers(schema, [(c, source) for c, source in columns if c.name not in numbers]),
         _constant(schema),
@@ -167,8 +171,8 @@ def _identifiers(schema: Schema, columns: Columns) -> Trap | None:
     return Trap("identifier", (*found,), message, "if they are identifiers", _dropped(schema, [*found]))
 
 
-def _missing_texts(schema: Schema, columns: Columns) -> Trap | None:
-    found = {c.name: texts for c, source in columns if (texts := _texts_for_missing(c, source))}
+def _missing_texts(schema: Schema, columns: Columns, declared: Collection[str]) -> Trap | None:
+    found = {c.name: texts for c, source in columns if (texts := _texts_for_missing(c, source, c.name in declared))}
     if not found:
         return None
     texts = list(dict.fromkeys(text for some in found.values() for text in some))
@@ -183,14 +187,14 @@ def _missing_texts(schema: Schema, columns: Columns) -> Trap | None:
     )
 
 
-def _texts_for_missing(column: Column, source: Source) -> list[str]:
-    """Categories that usually mean "missing", or that are odd among numbers."""
+def _texts_for_missing(column: Column, source: Source, is_declared: bool) -> list[str]:
+    """Categories that usually mean "missing"; or that are odd among numbers, unless these were called categories."""
     if column.kind != "discrete" or not column.has_strings:
         return []
     levels = [level for level in column.levels if isinstance(level, str)]
     words = [text for text in levels if text.strip().casefold() in _MISSING_TEXTS]
     odd = [text for text in levels if not _NUMBER.fullmatch(text)]
-    if words or not odd or len(odd) > _MOST_ODD or len(levels) - len(odd) < _LEAST_NUMBERS:
+    if is_declared or words or not odd or len(odd) > _MOST_ODD or len(levels) - len(odd) < _LEAST_NUMBERS:
         return words
     rows = np.bincount(source.codes(column.levels), minlength=column.n_levels + 1)
     n_odd = sum(int(rows[k]) for k, level in enumerate(column.levels) if level in odd)

@@ -347,18 +347,18 @@ class FANClassifierCV(TableClassifier):
         -------
         ndarray of shape (n_samples, n_classes), in the order of `classes_`
         """
-        total = self._average(X, "proba")
+        check_is_fitted(self)
+        total = self._average(self._see(X), "proba")
         return np.asarray(total / total.sum(axis=1, keepdims=True))
 
     def predict_log_proba(self, X: Any) -> Floats:
         """Log p(c | x), as `predict_proba`, without underflow."""
-        total = self._average(X, "log_proba")
+        check_is_fitted(self)
+        total = self._average(self._see(X), "log_proba")
         return np.asarray(total - logsumexp(total, axis=1, keepdims=True))
 
-    def _average(self, X: Any, what: Literal["proba", "log_proba"]) -> Floats:
-        """(A1) of the rows, (n_rows, n_classes)."""
-        check_is_fitted(self)
-        seen = self._see(X)
+    def _average(self, seen: _Seen, what: Literal["proba", "log_proba"]) -> Floats:
+        """(A1) of the rows, (n_rows, n_classes), but for a factor of each row."""
         missing = missing_cells(seen.base)
         is_empty, is_filled = missing.all(axis=1), (missing & self.imputer_.fills).any(axis=1)
         out = np.empty((len(missing), len(self.classes_)))
@@ -436,7 +436,7 @@ class FANClassifierCV(TableClassifier):
         """
         check_is_fitted(self)
         seen = self._see(X)
-        chosen = chosen_pairs(self.predict_log_proba(X), self.classes_, classes)
+        chosen = chosen_pairs(self._average(seen, "log_proba"), self.classes_, classes)
         parts = []
         for some in blocks(np.arange(len(chosen)), self.n_features_in_):
             done = self.imputer_.complete(seen.base.only(some), Workers())

@@ -46,6 +46,8 @@ class Cases:
     weights : (n_rows,) or None where all are 1
     present : bool (n_given,)
         Which of the rows given count; those of weight 0 do not.
+    is_declared : bool
+        Whether the user said which columns are categories.
     """
 
     sources: list[Source]
@@ -55,6 +57,7 @@ class Cases:
     labels: NDArray[np.int32]
     weights: Floats | None
     present: NDArray[np.bool_]
+    is_declared: bool
 
     def view(self, treatment: Treatment, known: NDArray[np.int32] | None = None) -> tuple[View, EncodedTable]:
         """How a model sees the columns, and the rows, not mixed yet; learnt by all labels or by those `known`."""
@@ -64,7 +67,8 @@ class Cases:
 
     def warn_of_traps(self, schema: Schema) -> None:
         """Warn of what may be wrong with columns that were taken for what the schema says."""
-        warn_of(training_traps(schema, self.sources, self.weights))
+        declared = {column.name for column in schema.columns} if self.is_declared else set()
+        warn_of(training_traps(schema, self.sources, self.weights, declared))
 
 
 class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -137,7 +141,8 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         classes, labels = encode_labels(y)
         sources = list(rows.sources())
         is_category = category_mask(self.categorical_features, rows.names, [s.symbolic for s in sources])
-        return Cases(sources, is_category, rows.frame, classes, labels, weights, present)
+        is_declared = not isinstance(self.categorical_features, str)
+        return Cases(sources, is_category, rows.frame, classes, labels, weights, present, is_declared)
 
     def _check_parameters(self) -> None:
         require_choice("handle_unknown", self.handle_unknown, ("missing", "error"))
