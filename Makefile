@@ -6,7 +6,7 @@ SECTIONS ?=
 RUN := build/published/$(shell git describe --always --dirty --exclude '*')
 SECONDS ?= 300
 
-.PHONY: test test-slow fuzz sanitize lint demo docs docs-output bench quality published pages need-data clean
+.PHONY: test test-slow test-oldest fuzz sanitize lint demo docs docs-output bench quality published pages need-data clean
 
 .venv/bin/python:
 	python3 -m venv .venv
@@ -21,6 +21,20 @@ test: .venv/.installed
 
 test-slow: .venv/.installed
 	$(PY) -m pytest -n 2 -q -m slow
+
+# With the oldest versions that pyproject.toml allows, in an environment of their own. Old libraries use what newer ones
+# of theirs have deprecated, hence the one kind of warning that is let pass.
+test-oldest: .oldest-venv/.installed
+	.oldest-venv/bin/python -m pytest -n 2 -q -W ignore::DeprecationWarning
+	.oldest-venv/bin/mkdocs build --strict --quiet --site-dir build/oldest-docs
+
+.oldest-venv/.installed: pyproject.toml tests/oldest.py $(NATIVE)
+	python3 -m venv .oldest-venv
+	mkdir -p build
+	python3 tests/oldest.py > build/oldest.txt
+	PIP_CONSTRAINT=build/oldest.txt .oldest-venv/bin/python -m pip install --quiet --disable-pip-version-check \
+		--config-settings build-dir=build/oldest --editable '.[test,docs]'
+	touch $@
 
 # Hostile input of every kind, or of one: make fuzz KIND=frames SEED=5000; repeated: make fuzz KIND=frames CASE=5012.
 fuzz: .venv/.installed

@@ -508,7 +508,18 @@ JSON = st.recursive(
     max_leaves=6,
 )
 SHAPES = st.lists(st.integers(0, 4), max_size=3).map(tuple)
-DTYPES = st.sampled_from(["f8", "f4", "i8", "u1", "?", "f2", "c8"])
+
+
+def writable(dtype):
+    """Whether this version of safetensors knows the type."""
+    try:
+        safetensors.numpy.save({"a": np.zeros(1, dtype)})
+    except safetensors.SafetensorError:
+        return False
+    return True
+
+
+DTYPES = st.sampled_from([dtype for dtype in ("f8", "f4", "i8", "u1", "?", "f2", "c8") if writable(dtype)])
 
 
 @st.composite

@@ -55,8 +55,9 @@ def interval_series(name: str, codes: NDArray[np.intp], cuts: Floats, library: n
     """Interval of each row as an ordered category, null where the code is negative."""
     labels = interval_names(cuts)
     values = [None if k < 0 else labels[k] for k in codes.tolist()]
-    dtype = nw.Categorical() if library is nw.Implementation.PYARROW else nw.Enum(labels)
-    return nw.new_series(name, values, dtype, backend=library)  # type: ignore[arg-type]
+    if library is nw.Implementation.PYARROW:  # which has no enumerations, and makes categories of text only
+        return nw.new_series(name, values, nw.String(), backend=library).cast(nw.Categorical())
+    return nw.new_series(name, values, nw.Enum(labels), backend=library)  # type: ignore[arg-type]
 
 
 def interval_names(cuts: Sequence[float] | Floats) -> list[str]:
