@@ -755,3 +755,21 @@ def test_an_interrupt_at_any_time_leaves_no_partial_file(folder, tmp_path, secon
         process.communicate(timeout=60)
     assert [path.name for path in tmp_path.iterdir()] == ["m.fan"]
     assert not (whole_or_old(out) and process.returncode == 0)
+
+
+def test_too_little_memory_names_the_files(tmp_path):
+    """Python's error has no text, NumPy's a number of bytes."""
+    data = tmp_path / "rows.csv"
+    data.write_text("x,class\n1,a\n2,b\n")
+    program = (
+        "from fanbayes import cli\n"
+        "from fanbayes.commands import rows\n"
+        "def fail(*arguments, **options): raise MemoryError\n"
+        "rows.read_labelled = fail\n"
+        "cli.main()\n"
+    )
+    arguments = ["fit", str(data), "--target", "class", "-o", str(tmp_path / "m.fan")]
+    done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    sentence = f"there is not enough memory for {data}: give fewer rows or columns at a time."
+    assert done.stderr == f"fanbayes: {sentence}\n"

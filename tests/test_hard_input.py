@@ -462,10 +462,11 @@ def test_wide_frames_with_numbered_columns():
 def test_encodings_of_arrow(model):
     data, y = columns()
     plain = pa.table(data)
-    views = plain.set_column(0, "colour", plain["colour"].cast(pa.string_view()))
-    ends = pa.table({name: pc.run_end_encode(plain[name]) for name in plain.column_names})
+    encoded = [pa.table({name: pc.run_end_encode(plain[name]) for name in plain.column_names})]
+    if hasattr(pa, "string_view"):
+        encoded.append(plain.set_column(0, "colour", plain["colour"].cast(pa.string_view())))
     proba = clone(model).fit(plain, y).predict_proba(plain)
-    for X in (views, ends):
+    for X in encoded:
         assert clone(model).fit(X, y).predict_proba(X).tobytes() == proba.tobytes()
 
 
@@ -496,6 +497,12 @@ def test_samples_of_intervals_wider_than_a_number():
     assert (np.abs(rows) <= 1.7e308).all()
 
 
+def test_samples_beyond_all_numbers():
+    X, y = 1e308 * np.linspace(-1.7, 1.7, 20)[:, None], [0, 1] * 10
+    rows, _ = NBClassifier(variance_floor=4.0).fit(X, y).sample(200, random_state=0)
+    assert np.isfinite(rows).all()
+
+
 def test_long_categories_are_cut_short():
     data, y = columns()
     clf = NBClassifier(handle_unknown="error").fit(pd.DataFrame(data), y)
@@ -513,6 +520,12 @@ def test_an_enum_is_not_spelt_out():
 def test_lazy_frames(model):
     data, y = columns()
     refuses(model, TypeError, r"lazy frame; call .collect\(\) on it first", pl.DataFrame(data).lazy(), y)
+
+
+@pytest.mark.parametrize("series", [pd.Series, pl.Series, pa.array])
+def test_a_column_instead_of_a_frame(model, series):
+    data, y = columns()
+    refuses(model, ValueError, r"X is one column; give a data frame|Expected 2D array", series(data["x"]), y)
 
 
 @pytest.mark.parametrize("shape", [(0, 3), (60, 0)])

@@ -392,3 +392,10 @@ def test_frames_of_many_columns_are_read_alike(native):
 def test_columns_of_a_frame_keep_their_names():
     frame = nw.from_native(pl.DataFrame({"a": [1.0], "b": ["x"]}))
     assert [(s.name, s.content) for s in frame_sources(frame)] == [("a", "numbers"), ("b", "symbols")]
+
+
+def test_numbers_among_categories_that_are_also_text():
+    """A pandas type may declare both; the numbers are found whatever they come as."""
+    levels = [2.0, "unused", 1.0]
+    for values in ([1, 2, 3], [1.0, 2.0, np.nan]):
+        assert array_source(np.array(values), "a").codes(levels).tolist() == [2, 0, 3]

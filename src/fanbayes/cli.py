@@ -6,6 +6,7 @@ Nothing heavy is imported before a command runs. An error is one sentence on std
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from typing import Annotated
@@ -72,7 +73,7 @@ def main() -> None:
         if "--debug" in sys.argv:
             raise
         code = getattr(error, "exit_code", 1)
-        _print_error(error)
+        _print_error(_without_memory(arguments) if isinstance(error, MemoryError) else error)
     sys.stdout.flush()
     if stops or code == 130:
         code = 128 + stops[0] if stops else 130
@@ -102,6 +103,12 @@ def _stop_on_signals() -> list[int]:
         if signal.getsignal(number) is handler:  # otherwise it is ignored, as nohup has it
             signal.signal(number, stop)
     return stops
+
+
+def _without_memory(arguments: list[str]) -> Exception:
+    """What to say of a MemoryError, which names a number of bytes at best."""
+    files = " and ".join(argument for argument in arguments if os.path.isfile(argument)) or "this"
+    return MemoryError(f"there is not enough memory for {files}: give fewer rows or columns at a time")
 
 
 def _print_error(error: Exception) -> None:

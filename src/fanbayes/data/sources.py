@@ -150,16 +150,18 @@ class NumericColumn:
         return [int(v) for v in values] if _are_integers(values) else [float(v) for v in values]
 
     def codes(self, levels: Sequence[Level]) -> NDArray[np.integer[Any]]:
-        """Index in `levels` by search."""
+        """Index in `levels` by search; categories that are text are passed over."""
         n = len(levels)
-        if n == 0 or any(isinstance(level, str) for level in levels):
+        places = np.array([k for k, level in enumerate(levels) if not isinstance(level, str)], dtype=np.int32)
+        if len(places) == 0:
             return np.full(len(self.values), n, dtype=np.int32)
+        numbers: list[Any] = [levels[k] for k in places]
         # Of int64 and uint64 NumPy would make float64, in which neighbours are alike.
-        unsigned = self.values.dtype == np.uint64 and all(isinstance(v, int) and v >= 0 for v in levels)
-        keys = np.asarray(levels, dtype=np.uint64 if unsigned else None)
+        unsigned = self.values.dtype == np.uint64 and all(isinstance(v, int) and v >= 0 for v in numbers)
+        keys = np.asarray(numbers, dtype=np.uint64 if unsigned else None)
         order = np.argsort(keys)
-        at = np.minimum(np.searchsorted(keys[order], self.values), n - 1)
-        return np.where(keys[order][at] == self.values, order[at], n).astype(np.int32)
+        at = np.minimum(np.searchsorted(keys[order], self.values), len(keys) - 1)
+        return np.where(keys[order][at] == self.values, places[order[at]], n).astype(np.int32)
 
 
 def _are_integers(values: NDArray[Any]) -> bool:
@@ -435,7 +437,7 @@ def _level(value: Any, name: str) -> Level:
     if isinstance(value, (float, np.floating)) and math.isfinite(value):
         return float(value)
     raise TypeError(
-        f"column {name!r} has the category {value!r}, which is neither text nor a truth value nor a finite number; "
+        f"column {name!r} has the category {value!r:.60}, which is neither text nor a truth value nor a finite number; "
         f"turn its categories into text (pandas: X[{name!r}].cat.rename_categories(str)), or drop it"
     )
 

@@ -401,8 +401,7 @@ def _restore_average(clf: FANClassifierCV, header: dict[str, Any], arrays: Array
             n = len(schema.continuous)
             _require(f"view.{k}.mixing" in arrays, flaw)
             mixing = _array(arrays, f"view.{k}.mixing", (n, n))
-            # Beyond, a product with the largest number that the encoding lets pass could overflow.
-            _require(np.isfinite(mixing).all() and (np.abs(mixing) <= 1e50).all(), flaw)
+            _require(np.isfinite(mixing).all() and (np.abs(mixing) <= 1e16).all(), flaw)
         if repr(schema) == repr(clf.schema_):  # NaN differs from itself, its text does not
             schema = clf.schema_  # so that rows are encoded once for both
         views.append(View(schema, mixing))
@@ -419,7 +418,10 @@ def _restore_average(clf: FANClassifierCV, header: dict[str, Any], arrays: Array
         own = {f"{prefix}.{name}": name for name in _names_of_arrays(f.name for f in structure.factors)}
         _require(own.keys() <= arrays.keys(), "it does not have the arrays that it should")
         wanted.update(own)
-        return _network({name: arrays[full] for full, name in own.items()}, structure, schema, normalised=normalised)
+        found = _network({name: arrays[full] for full, name in own.items()}, structure, schema, normalised=normalised)
+        # Far beyond what a fit to standardised columns finds, and within what sums over members can hold.
+        _require((np.abs(found.mean) <= 1e8).all() and (np.abs(np.log10(found.sigma2)) <= 16).all(), flaw)
+        return found
 
     imputer = _entry(header, "imputer", dict)
     fills = _entry(imputer, "fills", list)
@@ -469,6 +471,7 @@ def _with_settings(kind: type[Classifier], settings: dict[str, Any]) -> Classifi
     settings = {name: _mapping(value) if name == "n_components" else value for name, value in settings.items()}
     for name, value in settings.items():
         _require(name in known, f"its setting {name[:40]!r} is unknown")
+        _require(name == "n_components" or not isinstance(value, dict), f"its {name} is no setting")
         scalars = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else [value]
         _require(all(s is None or type(s) in (str, bool, int, float) for s in scalars), f"its {name} is no setting")
     clf = kind(**settings)
@@ -514,6 +517,8 @@ def _column(values: Any) -> Column:
     edges = np.array([column.low, *column.cuts, column.high])
     _require(column.kind != "binned" or (np.isfinite(edges).all() and (edges[1:] >= edges[:-1]).all()), flaw)
     _require(all(_is_level(level) for level in column.levels) and _are_distinct(column.levels), flaw)
+    kinds = {float if type(level) is int else type(level) for level in column.levels}
+    _require(len(kinds) <= 1 or column.dtype.startswith("Categorical"), flaw)
     _require(abs(_entry(values, "exponent", int)) <= 1100, flaw)
     _require(0 <= column.scale < math.inf and (column.scale == 0 or math.isfinite(column.centre)), flaw)
     return column
