@@ -6,7 +6,7 @@ SECTIONS ?=
 RUN := build/published/$(shell git describe --always --dirty --exclude '*')
 SECONDS ?= 300
 
-.PHONY: test test-slow test-oldest fuzz sanitize lint demo docs docs-output bench quality published pages need-data clean
+.PHONY: test test-slow test-oldest fuzz fuzz-full sanitize lint demo docs docs-output bench quality published pages need-data clean
 
 .venv/bin/python:
 	python3 -m venv .venv
@@ -39,6 +39,11 @@ test-oldest: .oldest-venv/.installed
 # Hostile input of every kind, or of one: make fuzz KIND=frames SEED=5000; repeated: make fuzz KIND=frames CASE=5012.
 fuzz: .venv/.installed
 	$(PY) -m fuzz $(if $(KIND),--kind $(KIND)) $(if $(CASE),--case $(CASE),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))
+
+# As many cases of each kind as are published, an hour or two, and the counts and texts that tell of them.
+fuzz-full: .venv/.installed
+	$(PY) -m fuzz --share 1 --record docs/results/fuzz.json
+	$(PY) -m fuzz.report
 
 # The tests with the native core built to watch its memory and its arithmetic, in an environment of its own. Python keeps
 # memory until it ends, so leaks are not looked for; libstdc++ has to be there before the sanitizer hooks its exceptions.
@@ -104,6 +109,7 @@ pages: .venv/.installed
 	.venv/bin/fanbayes study report docs/results
 	$(PY) benchmarks/quality/report.py
 	$(PY) benchmarks/page.py
+	$(PY) -m fuzz.report
 
 .bench-venv/.installed: pyproject.toml benchmarks/requirements.txt $(NATIVE) $(shell find src/fanbayes -name '*.py')
 	python3 -m venv .bench-venv

@@ -32,11 +32,11 @@ def main() -> None:
         try:
             for tally in tallies:
                 _run(tally, options.seed, options.share, seconds, bar)
+                if options.record is not None:
+                    report.record(tally, options.record)
         except KeyboardInterrupt:
             console.print("Stopped; so far:")
     _print(console, tallies)
-    if options.record is not None:
-        report.record(tallies, options.record)
     sys.exit(any(tally.failures for tally in tallies))
 
 

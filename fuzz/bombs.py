@@ -22,6 +22,10 @@ PACK = {
     "xz": lambda data: lzma.compress(data, preset=0),
     "bz2": lambda data: bz2.compress(data, 1),
 }
+HEADS = {
+    "csv": b"x,c,class\n",
+    "arff": b"@relation r\n@attribute x numeric\n@attribute c {a,b}\n@attribute class {u,v}\n@data\n",
+}
 ROOM = 200 * MEGABYTE
 
 
@@ -38,25 +42,27 @@ def attempt(rng: np.random.Generator, folder: Path) -> None:
     left = {p.name for p in folder.iterdir()} - {path.name, "stdout", "model.fan", "out.csv"}
     require(not left, f"files were left: {left}")
     if ended.code:
-        require(str(path) in ended.err, f"the error does not name the file: {ended.err[-200:]!r}")
-        raise Refused(ended.err)
+        [sentence] = ended.sentences
+        require(str(path) in sentence, f"the error does not name the file: {sentence[:200]}")
+        raise Refused(sentence)
 
 
 def _text(rng: np.random.Generator, folder: Path, size: int) -> Path:
     """Make a compressed CSV file: nothing but zeros, one line, many lines, or many columns."""
-    head, line = b"x,c,class\n", b"1,a,u\n2,b,v\n"
+    form = str(rng.choice([*HEADS]))
+    head, line = HEADS[form], b"1,a,u\n2,b,v\n"
     contents = [
         lambda: bytes(size),
         lambda: head + b"0" * size,
         lambda: head + b'"' + b"a" * size,
-        lambda: head + b"\n" * size,
+        lambda: head + b"\n" * min(size, 1 << 21),
         lambda: head + line * (min(size, 1 << 21) // len(line)),
         lambda: b"," * min(size, 1 << 20) + b"\n",
-        lambda: head + b"," * size,
+        lambda: head + b"," * min(size, 1 << 23),
         lambda: head + line + b" " * size,
     ]
     pack = str(rng.choice([*PACK]))
-    path = folder / f"bomb.{rng.choice(['csv', 'arff'])}.{pack}"
+    path = folder / f"bomb.{form}.{pack}"
     path.write_bytes(PACK[pack](contents[rng.integers(len(contents))]()))
     return path
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from fanbayes import load
 from fanbayes.study.records import TIMES, key_of, read_study
@@ -47,7 +48,8 @@ class Command:
 
 
 def _model(path: Path) -> Any:
-    return load(path).predict_proba([[0.5, "a"], [None, "b"], [2.0, None]]).tolist()
+    rows = pd.DataFrame({"x": [0.5, None, 2.0], "c": ["a", "b", None]})
+    return load(path).predict_proba(rows).tolist()
 
 
 def _page(path: Path) -> bool:
@@ -151,7 +153,8 @@ def try_full_disk(rng: np.random.Generator, folder: Path) -> None:
         ended.require_manners()
         _check(command, here, old, ended)
         if ended.code:
-            require(str(here) in ended.err, f"the error does not name the file: {ended.err[-200:]!r}")
+            [sentence] = ended.sentences
+            require(str(here) in sentence, f"the error does not name the file: {sentence[:200]}")
     if not mounted:
         _check_again(command, here, folder)
 

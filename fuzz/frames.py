@@ -93,6 +93,8 @@ def attempt(rng: np.random.Generator, folder: Path) -> None:
         require(len(estimator.transform(table)) == _length(table), "a row was lost")
         answer(lambda: estimator.transform(again), names)
         return
+    if weight is not None:  # rows of weight 0 may have categories that were not learnt from
+        answer(lambda: estimator.predict_proba(table), names)
     _predict(estimator, table, names, folder)
     answer(lambda: estimator.predict_proba(again), names)  # other rows may be refused, the ones of training may not
     _predict(estimator, again, names, folder)
@@ -108,18 +110,21 @@ def _predict(clf: Any, table: Any, names: list[str], folder: Path) -> None:
     log_proba = clf.predict_log_proba(table)
     require(not np.isnan(log_proba).any(), "a log probability that is no number")
     require(np.abs(np.exp(log_proba) - proba).max() < 1e-9, "log probabilities of others than the probabilities")
-    if len(clf.classes_) > 1:
-        require_sums(clf, table)
     X, labels = clf.sample(3, random_state=0)
     require(len(X) == len(labels) == 3, "a sample of another size")
     require_probabilities(clf.predict_proba(X), 3, len(clf.classes_))
-    path = folder / "model.fan"
+    _save(clf, table, proba, folder / "model.fan")
+    if len(clf.classes_) > 1:
+        require_sums(clf, table)
+
+
+def _save(clf: Any, table: Any, proba: Any, path: Path) -> None:
     try:
         save(clf, path)
     except ModelFileError:
         return  # categories or classes that a file has no form for
     require(load(path).predict_proba(table).tobytes() == proba.tobytes(), "other bits after saving")
-    require([p.name for p in folder.iterdir()] == ["model.fan"], "a temporary file was left")
+    require([p.name for p in path.parent.iterdir()] == ["model.fan"], "a temporary file was left")
 
 
 def _length(table: Any) -> int:
@@ -310,10 +315,13 @@ PANDAS += ["int64[pyarrow]", "uint64[pyarrow]", "double[pyarrow]", "string[pyarr
 PANDAS += ["datetime64[ns]", "timedelta64[ns]", "Sparse[float]", "uint8", "str"]
 POLARS = [pl.Float32, pl.Int8, pl.UInt64, pl.Int128, pl.Categorical, pl.String, pl.Boolean, pl.Object, pl.Null]
 POLARS += [pl.Decimal(10, 2), pl.Binary, pl.Date, pl.Datetime, pl.Duration, pl.List(pl.Int64), pl.Enum(["a", "b", "c"])]
-ARROW = [pa.float32(), pa.float16(), pa.int8(), pa.uint64(), pa.large_string(), pa.string_view(), pa.bool_(), pa.null()]
+ARROW = [pa.float32(), pa.float16(), pa.int8(), pa.uint64(), pa.large_string(), pa.bool_(), pa.null()]
 ARROW += [pa.decimal128(20, 3), pa.decimal256(60, 3), pa.binary(), pa.date32(), pa.timestamp("us"), pa.duration("s")]
 ARROW += [pa.list_(pa.int64()), pa.dictionary(pa.int8(), pa.string()), pa.dictionary(pa.int32(), pa.int64())]
-NUMPY = ["f8", ">f8", "f4", "f2", "g", "i8", "u1", "?", "c16", "U5", "S5", "M8[s]", "m8[s]", np.dtypes.StringDType()]
+NUMPY = ["f8", ">f8", "f4", "f2", "g", "i8", "u1", "?", "c16", "U5", "S5", "M8[s]", "m8[s]"]
+# What older versions do not have.
+ARROW += [getattr(pa, name)() for name in ("string_view",) if hasattr(pa, name)]
+NUMPY += [getattr(np.dtypes, name)() for name in ("StringDType",) if hasattr(np.dtypes, name)]
 _CANNOT_MAKE = (Exception, pl.exceptions.PanicException)
 
 

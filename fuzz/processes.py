@@ -33,6 +33,11 @@ class Ended:
     out: bytes
     err: str
 
+    @property
+    def sentences(self) -> list[str]:
+        """What it says of a failure."""
+        return [line for line in self.err.splitlines() if line.startswith("fanbayes: ")]
+
     def require_manners(self, sent: signal.Signals | None = None) -> None:
         """Require an exit code that is meant, and one sentence on stderr if it failed, never a traceback."""
         trace = next((line for line in _TRACES if line in self.err), None)

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import fanbayes
+from fanbayes.files.atomic import write_file
+from fanbayes.study.provenance import environment
 from fuzz.campaign import Tally
 
 ROOT = Path(__file__).parent.parent
@@ -18,25 +19,25 @@ README = ROOT / "README.md"
 _PLACE = re.compile(r"(?<=<!-- fuzz -->\n).*?(?=<!-- /fuzz -->)", re.DOTALL)
 
 
-def record(tallies: list[Tally], path: Path) -> None:
-    """Write the counts of the kinds that were tried; those of other kinds stay."""
+def record(tally: Tally, path: Path) -> None:
+    """Write the counts of a kind, and by which code; those of other kinds stay."""
     counts = json.loads(path.read_text("utf-8")) if path.exists() else {}
-    for tally in tallies:
-        counts[tally.kind.name] = {
-            "about": tally.kind.about,
-            "version": fanbayes.__version__,
-            "tried": tally.tried,
-            "refused": tally.refused,
-            "failed": len(tally.failures),
-        }
-    path.write_text(json.dumps(counts, indent=1) + "\n", "utf-8")
+    about = environment(("numpy", "pandas", "polars", "pyarrow"))
+    counts[tally.kind.name] = {
+        "about": tally.kind.about,
+        "tried": tally.tried,
+        "refused": tally.refused,
+        "failed": len(tally.failures),
+        "environment": about,
+    }
+    write_file(path, (json.dumps(counts, indent=1) + "\n").encode())
 
 
 def sentence(counts: Mapping[str, Any]) -> str:
     """Say in the README what was tried and what failed."""
     n, failed = _sum(counts, "tried"), _sum(counts, "failed")
     return (
-        f"`make fuzz-full` tries {n:,} hostile cases: model files changed and sealed again, tables of every library\n"
+        f"`make fuzz-full` tried {n:,} hostile cases: model files changed and sealed again, tables of every library\n"
         "and type, full disks, signals, forks. Failure is a crash, a hang, a NaN, an error without a clear sentence,\n"
         f"a partial or left-over file. Failed: {failed:,} ([the counts](docs/robustness.md)).\n"
     )
@@ -44,7 +45,7 @@ def sentence(counts: Mapping[str, Any]) -> str:
 
 def page(counts: Mapping[str, Any]) -> str:
     """Page of the guide."""
-    versions = ", ".join(sorted({str(kind["version"]) for kind in counts.values()}))
+    made = {f"{kind['environment']['fanbayes']} ({kind['environment']['commit']})" for kind in counts.values()}
     rows = [f"| {k['about']} | {k['tried']:,} | {k['refused']:,} | {k['failed']:,} |" for k in counts.values()]
     totals = (f"{_sum(counts, name):,}" for name in ("tried", "refused", "failed"))
     return "\n".join(
@@ -62,7 +63,7 @@ def page(counts: Mapping[str, Any]) -> str:
             "make sanitize                      # the tests, with the native core built to watch its memory",
             "```",
             "",
-            f"With version {versions}:",
+            f"With version {', '.join(sorted(made))}:",
             "",
             "| what | tried | refused | failed |",
             "|---|---|---|---|",
@@ -83,11 +84,17 @@ def _sum(counts: Mapping[str, Any], name: str) -> int:
     return sum(int(kind[name]) for kind in counts.values())
 
 
+def texts() -> dict[Path, str]:
+    """Make the page, and the README with its sentence, from the counts."""
+    counts = json.loads(COUNTS.read_text("utf-8"))
+    readme = README.read_text("utf-8")
+    return {PAGE: page(counts), README: _PLACE.sub(lambda _: sentence(counts), readme)}
+
+
 def main() -> None:
     """Write the page and the sentence of the README anew."""
-    counts = json.loads(COUNTS.read_text("utf-8"))
-    PAGE.write_text(page(counts), "utf-8")
-    README.write_text(_PLACE.sub(lambda _: sentence(counts), README.read_text("utf-8")), "utf-8")
+    for path, text in texts().items():
+        write_file(path, text.encode())
 
 
 if __name__ == "__main__":

@@ -1,13 +1,17 @@
 """The campaign of hostile input: that it notices what it is there to notice."""
 
+import json
+import math
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
-from fuzz import campaign, table_files, verdict
+from fuzz import campaign, kinds, report, table_files, verdict
 
 from fanbayes import NBClassifier
 
@@ -76,6 +80,21 @@ def test_clear_sentences(call, flaw):
     with pytest.raises(Exception) as caught:
         call()
     assert verdict.flaw_of(caught.value, ["x0"]) == flaw
+
+
+def test_a_few_cases_of_every_kind(tmp_path):
+    """In a process of its own: cases fork, and set limits."""
+    command = [sys.executable, "-m", "fuzz", "--share", "0.002", "--record", str(tmp_path / "counts")]
+    done = subprocess.run(command, cwd=report.ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    tried = {name: counts["tried"] for name, counts in json.loads((tmp_path / "counts").read_text()).items()}
+    assert tried == {name: math.ceil(0.002 * kind.goal) for name, kind in kinds.KINDS.items()}
+
+
+def test_what_is_said_is_what_was_counted():
+    """`make pages` writes it anew."""
+    for path, text in report.texts().items():
+        assert path.read_text("utf-8") == text
 
 
 def test_the_files_that_others_are_made_of_are_read(tmp_path):
