@@ -172,7 +172,7 @@ def _change_array(rng: np.random.Generator, header: dict[str, Any], arrays: dict
         array = array.copy()
         array.flat[rng.integers(array.size)] = _pick(rng, [*map(float, NUMBERS), math.nan, math.inf, -math.inf])
         arrays[name] = array
-    elif name.endswith(("mean", "weights", "exponents", "offsets", "mixing")):
+    elif name.endswith(("mean", "weights", "feature_weights", "offsets", "mixing")):
         arrays[name] = array * 10.0 ** rng.uniform(-60, 60)
     elif name.endswith("sigma2"):
         arrays[name] = 10.0 ** rng.uniform(-100, 100, array.shape)

@@ -147,7 +147,7 @@ def test_columns_that_are_often_missing_are_left_out():
 
 @pytest.fixture(scope="module")
 def majority():
-    """Two of four columns decide: sharpened members, of which a factor cannot just be left out."""
+    """Two of four columns decide: fine-tuned members, of which a factor cannot just be left out."""
     rng = np.random.default_rng(0)
     X = pd.DataFrame({f"x{j}": rng.choice(list("abc"), 2000) for j in range(4)})
     y = ((X == "a").sum(axis=1) >= 2).to_numpy().astype(int)

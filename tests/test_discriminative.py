@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax, logsumexp
 
 from fanbayes.learning import discriminative
-from fanbayes.learning.discriminative import sharpen
+from fanbayes.learning.discriminative import fine_tune
 from fanbayes.learning.expectation import Workers, posterior
 
 
@@ -59,7 +59,7 @@ def with_entry(network, which, index, step):
 def test_the_maximum_is_one(kind, exact):
     """No derivative is left, by finite differences in every parameter that may move."""
     world = small_world(1, kind, n=15)
-    found = sharpen(world.table, world.network, Workers())
+    found = fine_tune(world.table, world.network, Workers())
     *moved, sigma2 = found.parameters
     np.testing.assert_array_equal(sigma2, world.network.sigma2)
     missing = found.layout.missing_level
@@ -96,7 +96,7 @@ def test_one_component_is_logistic_regression_towards_naive_bayes(exact):
         return value, (gradient + discriminative.STRENGTH * moved).ravel()
 
     wanted = minimize(loss, start.ravel(), jac=True, method="BFGS", options={"gtol": 1e-9}).x.reshape(start.shape)
-    found = plain(sharpen(world.table, world.network, Workers()))
+    found = plain(fine_tune(world.table, world.network, Workers()))
     np.testing.assert_allclose(np.vstack([found.log_weight, *found.tables]), wanted, atol=1e-4)
     assert np.abs(wanted - start).max() > 0.3
 
@@ -107,7 +107,7 @@ def test_conditional_likelihood_is_never_lower(kind, seed):
     """As it is used, where the search ends early; and the network behind it is left as it was."""
     world = small_world(10 + seed, kind)
     before = [p.copy() for p in world.network.parameters]
-    found = sharpen(world.table, world.network, Workers())
+    found = fine_tune(world.table, world.network, Workers())
     assert conditional(found, world.rows) > conditional(world.network, world.rows)
     assert objective(found, world.network, world.rows) > objective(world.network, world.network, world.rows)
     for p, q in zip(world.network.parameters, before):
@@ -118,7 +118,7 @@ def test_rows_without_a_label_are_left_out():
     world = small_world(3, "fan", n=40, unlabelled=0.5)
     assert 0 < (world.rows.labels < 0).sum() < 40
     alone = world.table.only(world.rows.labels >= 0)
-    a, b = (sharpen(t, world.network, Workers()) for t in (world.table, alone))
+    a, b = (fine_tune(t, world.network, Workers()) for t in (world.table, alone))
     for p, q in zip(a.parameters, b.parameters):
         np.testing.assert_array_equal(p, q)
 
@@ -128,7 +128,7 @@ def test_row_weights_are_repetitions(exact):
     weights = np.where(np.arange(20) % 2 == 0, 2.0, 1.0)
     once = replace(world.table, weights=weights)
     twice = replace(world.table, weights=None).only(np.repeat(np.arange(20), weights.astype(int)))
-    a, b = (posterior(world.table, sharpen(t, world.network, Workers()), "proba", Workers()) for t in (once, twice))
+    a, b = (posterior(world.table, fine_tune(t, world.network, Workers()), "proba", Workers()) for t in (once, twice))
     np.testing.assert_allclose(a, b, atol=1e-3)
 
 
@@ -137,6 +137,6 @@ def test_fused_codes_give_the_same(exact):
     fused = world.table.fused()
     assert fused.narrow.shape[1] < 3
     a, b = (
-        posterior(world.table, sharpen(t, world.network, Workers()), "proba", Workers()) for t in (world.table, fused)
+        posterior(world.table, fine_tune(t, world.network, Workers()), "proba", Workers()) for t in (world.table, fused)
     )
     np.testing.assert_allclose(a, b, atol=1e-3)

@@ -11,10 +11,10 @@ from scipy import integrate
 from scipy.special import logsumexp, softmax
 
 from fanbayes import FANClassifier, FMClassifier, NBClassifier
-from fanbayes.model import attribution
-from fanbayes.model.attribution import attribute, path_weights
-from fanbayes.model.information import feature_information, information_gain
-from fanbayes.model.profiles import component_profiles
+from fanbayes.explanation import contributions
+from fanbayes.explanation.contributions import attribute, path_weights
+from fanbayes.explanation.information import feature_information, information_gain
+from fanbayes.explanation.profiles import component_profiles
 
 
 def log_probabilities(plain, rows, r):
@@ -123,7 +123,7 @@ def test_path_weights_of_several_switches():
 
 def test_what_does_not_add_up_is_an_error(monkeypatch):
     world = make_world(3, "fan", 3)
-    monkeypatch.setattr(attribution, "path_weights", lambda w, s: np.full_like(s, 1 / s.shape[1]))
+    monkeypatch.setattr(contributions, "path_weights", lambda w, s: np.full_like(s, 1 / s.shape[1]))
     with pytest.raises(FloatingPointError, match="the contributions of row 0 miss its log-odds"):
         attribute(world.network, world.table, np.tile([0, 1], (world.table.n_rows, 1)))
 

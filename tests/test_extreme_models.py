@@ -11,8 +11,8 @@ import pytest
 from fanbayes import FANClassifier, FANClassifierCV, FMClassifier, NBClassifier, load, save
 from fanbayes.commands.show import describe
 from fanbayes.data.schema import Column
+from fanbayes.explanation.information import information_gain
 from fanbayes.model.families import categorical
-from fanbayes.model.information import information_gain
 from fanbayes.model.sampling import draw
 
 FEW = {"n_init": 2, "random_state": 0}

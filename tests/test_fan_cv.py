@@ -14,9 +14,9 @@ from sklearn.model_selection import GridSearchCV, ShuffleSplit, StratifiedKFold
 
 from fanbayes import CostSensitiveClassifier, DataWarning, FANClassifierCV, NBClassifier
 from fanbayes.estimators import fan_cv
-from fanbayes.estimators.library import library
+from fanbayes.learning.ensembles.candidates import library
 from fanbayes.learning.expectation import Workers, posterior
-from fanbayes.learning.exponents import learn_exponents
+from fanbayes.learning.feature_weights import learn_feature_weights
 
 FAST = {"effort": "fast", "cv": 2, "random_state": 0}
 
@@ -95,7 +95,7 @@ def test_the_average_of_its_members_by_hand(fitted):
     for m in range(len(clf.weights_)):
         alone = clone(clf)
         alone.__dict__.update(clf.__dict__)
-        for name in ("networks_", "predictors_", "views_", "exponents_", "offsets_"):
+        for name in ("networks_", "predictors_", "views_", "feature_weights_", "offsets_"):
             setattr(alone, name, getattr(clf, name)[m : m + 1])
         alone.weights_ = np.ones(1)
         wanted = wanted + clf.weights_[m] * alone.predict_proba(X)
@@ -111,16 +111,16 @@ def test_members(fitted):
     n = len(clf.weights_)
     assert 1 <= n <= 6
     assert len(clf.members_) == len(clf.networks_) == len(clf.predictors_) == len(clf.views_) == n
-    for network, predictor, sharpened in zip(clf.networks_, clf.predictors_, clf.members_["sharpened"]):
-        assert (network is not predictor) == sharpened
+    for network, predictor, fine_tuned in zip(clf.networks_, clf.predictors_, clf.members_["fine_tuned"]):
+        assert (network is not predictor) == fine_tuned
     assert clf.n_components_ == clf.members_["n_components"].max()
-    assert clf.exponents_.shape == (n, X.shape[1])
+    assert clf.feature_weights_.shape == (n, X.shape[1])
     assert clf.offsets_.shape == (n, 2)
-    plain = (clf.members_["exponents"] == "none").to_numpy()
-    assert (clf.exponents_[plain] == 1).all()
+    plain = (clf.members_["feature_weights"] == "none").to_numpy()
+    assert (clf.feature_weights_[plain] == 1).all()
     assert (clf.offsets_[plain] == 0).all()
-    common = (clf.members_["exponents"] == "common").to_numpy()
-    assert (np.ptp(clf.exponents_[common], axis=1) == 0).all()
+    common = (clf.members_["feature_weights"] == "common").to_numpy()
+    assert (np.ptp(clf.feature_weights_[common], axis=1) == 0).all()
     for network, view, size, treatment in zip(
         clf.networks_, clf.views_, clf.members_["n_components"], clf.members_["treatment"]
     ):
@@ -158,7 +158,7 @@ def test_threads_and_repetition_do_not_change_a_bit(fitted):
     for a, b in zip(clf.networks_, other.networks_):
         for p, q in zip(a.parameters, b.parameters):
             np.testing.assert_array_equal(p, q)
-    np.testing.assert_array_equal(clf.exponents_, other.exponents_)
+    np.testing.assert_array_equal(clf.feature_weights_, other.feature_weights_)
     assert clf.log_score_ == other.log_score_
 
 
@@ -238,10 +238,10 @@ def test_samples(fitted):
     assert len(clf.sample(1)[0]) == 1
 
 
-def test_samples_of_sharpened_members_are_like_the_rows(monkeypatch):
-    """Sharpened tables tell classes apart, and of copies of a column they make little; its values are as frequent."""
-    sharpened = [fan_cv.replace(f, sizes=(1,)) for f in library("fast", False) if f.sharpened]
-    monkeypatch.setattr(fan_cv, "library", lambda effort, has_numbers: sharpened)
+def test_samples_of_fine_tuned_members_are_like_the_rows(monkeypatch):
+    """Fine-tuned tables tell classes apart, and of copies of a column they make little; its values are as frequent."""
+    fine_tuned = [fan_cv.replace(f, sizes=(1,)) for f in library("fast", False) if f.fine_tuned]
+    monkeypatch.setattr(fan_cv, "library", lambda effort, has_numbers: fine_tuned)
     rng = np.random.default_rng(0)
     y = np.arange(300) % 2
     X = np.repeat(np.where(rng.random(300) < 0.2 + 0.6 * y, "b", "a")[:, None], 10, axis=1).astype(object)
@@ -320,12 +320,12 @@ def test_views_do_not_know_the_labels_held_out(treatment):
     assert (fold.held_out.labels == y[~train]).all()
 
 
-def test_exponents_are_scored_by_rows_that_they_have_not_seen(monkeypatch, few):
-    """Each part held out is scored with exponents learnt from other parts; those kept are learnt from all."""
+def test_feature_weights_are_scored_by_rows_that_they_have_not_seen(monkeypatch, few):
+    """Each part held out is scored with feature weights learnt from other parts; those kept are learnt from all."""
     X, y = symbols(60)
     seen = []
-    original = fan_cv._with_exponents
-    monkeypatch.setattr(fan_cv, "_with_exponents", lambda c: seen.append((c, original(c))) or seen[-1][1])
+    original = fan_cv._with_feature_weights
+    monkeypatch.setattr(fan_cv, "_with_feature_weights", lambda c: seen.append((c, original(c))) or seen[-1][1])
     FANClassifierCV(**{**FAST, "cv": 3}).fit(X, y)
     for plain, weighted in seen[:2]:
         for i, found in enumerate(weighted):
@@ -333,12 +333,12 @@ def test_exponents_are_scored_by_rows_that_they_have_not_seen(monkeypatch, few):
             parts = plain.parts
             for part in parts:
                 others = [p for p in parts if p is not part]
-                model = part.discriminant(learn_exponents(others, 3, Workers())[i])
+                model = part.weighted(learn_feature_weights(others, 3, Workers())[i])
                 log_proba = posterior(part.table, model, "log_proba", Workers())
                 wanted.append(log_proba[np.arange(len(log_proba)), part.table.labels])
             np.testing.assert_allclose(found.log_scores, np.concatenate(wanted), atol=1e-9)
-            final = learn_exponents(parts, 3, Workers())[i]
-            np.testing.assert_allclose(found.exponents.weights, final.weights, atol=1e-9)
+            final = learn_feature_weights(parts, 3, Workers())[i]
+            np.testing.assert_allclose(found.feature_weights.weights, final.weights, atol=1e-9)
 
 
 def test_noise_is_not_taken_for_knowledge():
@@ -417,7 +417,7 @@ def test_too_few_rows_to_judge_by_leave_naive_bayes(few):
 
 def test_a_far_away_value_is_explained_too(few, monkeypatch):
     """A hundred deviations from everything; the work is counted, as it could be endless."""
-    from fanbayes.model import average
+    from fanbayes.explanation import average
 
     evaluate, n_points = average._Path.coefficient, []
 
@@ -539,10 +539,10 @@ def test_candidates(has_numbers):
             assert f.sizes[0] == 1
             assert (np.diff(f.sizes) > 0).all()
             assert has_numbers or f.treatment == "none"
-        assert not found[0].sharpened  # what is left if nothing can be held out
-        assert any(f.sharpened for f in found)
+        assert not found[0].fine_tuned  # what is left if nothing can be held out
+        assert any(f.fine_tuned for f in found)
         assert {f.treatment for f in found} == ({"none", "mdlp", "decorrelate"} if has_numbers else {"none"})
     work = [sum(len(f.sizes) * f.n_init for f in families[effort]) for effort in names]
     assert work[0] < work[1] < work[2]
-    kinds = [{(f.treatment, f.variance, f.mixing, f.sharpened) for f in families[effort]} for effort in names]
+    kinds = [{(f.treatment, f.variance, f.mixing, f.fine_tuned) for f in families[effort]} for effort in names]
     assert kinds[0] <= kinds[1] <= kinds[2]

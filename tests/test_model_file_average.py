@@ -56,8 +56,8 @@ def change_view(header, arrays):
     header["members"][0]["view"] = 99
 
 
-def change_exponent(header, arrays):
-    arrays["exponents"] = -arrays["exponents"]
+def change_feature_weights(header, arrays):
+    arrays["feature_weights"] = -arrays["feature_weights"]
 
 
 def change_mean(header, arrays):
@@ -77,7 +77,7 @@ def rename_column(header, arrays):
 
 
 @pytest.mark.parametrize(
-    "change", [change_weight, change_view, change_exponent, change_mean, lose_member, lose_array, rename_column]
+    "change", [change_weight, change_view, change_feature_weights, change_mean, lose_member, lose_array, rename_column]
 )
 def test_inconsistent_members(change, sample):
     path, _, header, arrays = sample

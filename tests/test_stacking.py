@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import softmax
 
-from fanbayes.learning.stacking import ALPHA, stack
+from fanbayes.learning.ensembles.stacking import ALPHA, stack
 
 
 def scores(n=60, n_members=4, seed=0, quality=None):

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from fanbayes.data.frames import from_user_table
 from fanbayes.estimators.base import NetworkClassifier
 from fanbayes.evaluation.metrics import ReliabilityCurve, Strategy, reliability_curve
-from fanbayes.model.profiles import Profiles, component_profiles
+from fanbayes.explanation.profiles import Profiles, component_profiles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

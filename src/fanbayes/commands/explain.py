@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from fanbayes.data.schema import Column
-    from fanbayes.model.attribution import Explanation
+    from fanbayes.explanation.contributions import Explanation
 
 MOST_ROWS = 5
 MOST_MISSING = 5

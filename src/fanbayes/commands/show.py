@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from fanbayes.estimators.base import NetworkClassifier
     from fanbayes.estimators.fan_cv import FANClassifierCV
-    from fanbayes.model.profiles import Profiles
+    from fanbayes.explanation.profiles import Profiles
 
 MOST_COMPONENTS = 40
 _TRAITS = 4
@@ -50,10 +50,10 @@ def describe_average(clf: FANClassifierCV) -> dict[str, Any]:
     """Everything that is shown of an average; features with the weighted means over its members."""
     import numpy as np
 
-    from fanbayes.model.information import feature_information
+    from fanbayes.explanation.information import feature_information
 
     by_member = [feature_information(network, view.schema) for network, view in zip(clf.networks_, clf.views_)]
-    information, exponents = clf.weights_ @ np.array(by_member), clf.weights_ @ clf.exponents_
+    information, weights = clf.weights_ @ np.array(by_member), clf.weights_ @ clf.feature_weights_
     return {
         "classifier": type(clf).__name__,
         "settings": clf.get_params(),
@@ -65,7 +65,7 @@ def describe_average(clf: FANClassifierCV) -> dict[str, Any]:
                 "feature": clf.schema_[j].name,
                 "kind": clf.schema_[j].kind,
                 "information": float(information[j]),
-                "exponent": float(exponents[j]),
+                "weight": float(weights[j]),
             }
             for j in np.argsort(-information, kind="stable").tolist()
         ],
@@ -85,14 +85,14 @@ def print_members(console: Console, members: list[dict[str, Any]]) -> None:
             str(m["n_components"]),
             m["treatment"],
             m["variance"],
-            "yes" if m["sharpened"] else "",
-            m["exponents"],
+            "yes" if m["fine_tuned"] else "",
+            m["feature_weights"],
             score_text(m["log_score"]),
             f"{m['weight']:.3f}",
         ]
         for number, m in enumerate(members)
     ]
-    headers = ["", "components", "columns", "variance", "sharpened", "exponents", "log score", "weight"]
+    headers = ["", "components", "columns", "variance", "fine-tuned", "feature weights", "log score", "weight"]
     print_table(console, headers, rows, left=(2, 3, 4, 5))
 
 
@@ -105,9 +105,9 @@ def _print_average(console: Console, name: str, about: dict[str, Any], top: int)
     print_table(console, ["class", "prior"], [[str(c["class"]), f"{c['prior']:.4f}"] for c in about["classes"]])
     console.print("Members")
     print_members(console, members)
-    console.print("Features by what each alone tells about the class (mutual information, nats), and their exponents")
-    rows = [[f["feature"], f["kind"], f"{f['information']:.4f}", f"{f['exponent']:.2f}"] for f in features[:top]]
-    print_table(console, ["feature", "kind", "information", "exponent"], rows, left=(0, 1))
+    console.print("Features by what each alone tells about the class (mutual information, nats), and their weights")
+    rows = [[f["feature"], f["kind"], f"{f['information']:.4f}", f"{f['weight']:.2f}"] for f in features[:top]]
+    print_table(console, ["feature", "kind", "information", "weight"], rows, left=(0, 1))
     if len(features) > top:
         console.print(f"and {len(features) - top} more (--top {len(features)} lists all).")
 
@@ -117,8 +117,8 @@ def describe(clf: NetworkClassifier) -> dict[str, Any]:
     import numpy as np
 
     from fanbayes.data.frames import from_user_table
-    from fanbayes.model.information import feature_information
-    from fanbayes.model.profiles import component_profiles
+    from fanbayes.explanation.information import feature_information
+    from fanbayes.explanation.profiles import component_profiles
 
     schema, network = clf.schema_, clf.network_
     information = feature_information(network, schema)

@@ -20,14 +20,14 @@ from fanbayes.data.views import View
 from fanbayes.estimators.progress import progress
 from fanbayes.estimators.tabular import TableClassifier
 from fanbayes.estimators.validation import require_choice, require_integer, require_real, seed_of
+from fanbayes.explanation.contributions import Explanation, explain
+from fanbayes.explanation.tables import feature_parameters
 from fanbayes.learning.em import Problem
 from fanbayes.learning.expectation import Workers, posterior, workers
 from fanbayes.learning.selection import Fit, Search, Selection, select
-from fanbayes.model.attribution import Explanation, explain
 from fanbayes.model.families.gaussian import Variance
 from fanbayes.model.network import Network, Prior
 from fanbayes.model.sampling import draw
-from fanbayes.model.tables import feature_parameters
 
 Floats = NDArray[np.float64]
 
@@ -239,8 +239,8 @@ class NetworkClassifier(TableClassifier):
     def explain(self, X: Any, *, classes: Sequence[Any] | None = None) -> Explanation:
         """Why each row is of one class rather than another: the log-odds as a sum over features.
 
-        The contributions are those of Aumann and Shapley (`fanbayes.model.attribution`): with the prior log-odds
-        they add up to the log-odds, and naive Bayes' are its own terms.
+        The contributions are those of Aumann and Shapley (`fanbayes.explanation.contributions`): with the prior
+        log-odds they add up to the log-odds, and naive Bayes' are its own terms.
 
         Parameters
         ----------

@@ -19,21 +19,21 @@ from fanbayes.data.frames import to_user_rows, to_user_table
 from fanbayes.data.schema import Schema
 from fanbayes.data.table import EncodedTable
 from fanbayes.data.views import Treatment, View
-from fanbayes.estimators.library import Effort, Family, library
 from fanbayes.estimators.progress import Report, steps
 from fanbayes.estimators.splits import Split, read_groups, split_rows
 from fanbayes.estimators.tabular import Cases, TableClassifier
 from fanbayes.estimators.validation import require_choice, require_integer, seed_of
+from fanbayes.explanation.average import Member, attribute_average
+from fanbayes.explanation.contributions import Attribution, Explanation, chosen_pairs, missing_values, told
+from fanbayes.explanation.information import information_gain
 from fanbayes.learning.completion import Completions, Imputer, blocks, filled, missing_cells, seldom_missing
+from fanbayes.learning.ensembles.candidates import Effort, Family, library
+from fanbayes.learning.ensembles.stacking import stack
 from fanbayes.learning.expectation import Workers, posterior, workers
-from fanbayes.learning.exponents import Exponents, Part, learn_exponents, neutral
-from fanbayes.learning.stacking import stack
-from fanbayes.model.attribution import Attribution, Explanation, chosen_pairs, missing_values, told
-from fanbayes.model.average import Member, attribute_average
-from fanbayes.model.discriminant import Discriminant
-from fanbayes.model.information import information_gain
+from fanbayes.learning.feature_weights import FeatureWeights, HeldOut, learn_feature_weights, neutral
 from fanbayes.model.network import Network
 from fanbayes.model.sampling import draw
+from fanbayes.model.weighted_network import WeightedNetwork
 
 Floats = NDArray[np.float64]
 Weighting = Literal["none", "common", "each"]
@@ -44,13 +44,13 @@ PATIENCE = 2
 # Members are dropped, least weights first, as long as all that is dropped weighs less.
 NEGLIGIBLE = 0.05
 _MOST_MEMBERS: dict[Effort, int] = {"fast": 6, "default": 12, "best": 24}
-# How many sizes of each family get exponents, besides one component.
-_WITH_EXPONENTS: dict[Effort, int] = {"fast": 1, "default": 2, "best": 100}
-# Least number of rows held out for each exponent of its own.
-ROWS_PER_EXPONENT = 5
+# How many sizes of each family get feature weights, besides one component.
+_WITH_FEATURE_WEIGHTS: dict[Effort, int] = {"fast": 1, "default": 2, "best": 100}
+# Least number of rows held out for each feature weight of its own.
+ROWS_PER_FEATURE_WEIGHT = 5
 # Numbers are not taken to be further out than so many standard deviations of their column.
 FURTHEST = 1e3
-# Groups of folds, each of which is scored by exponents learnt from the others.
+# Groups of folds, each of which is scored by feature weights learnt from the others.
 _GROUPS = 3
 # Points that stand for a row held out, where a value is filled in: every candidate is judged by all of them.
 N_POINTS_HELD_OUT = 16
@@ -101,13 +101,13 @@ class _Fold:
 
 @dataclass(frozen=True)
 class _Candidate:
-    """One size of a family, fitted in every fold, perhaps with exponents.
+    """One size of a family, fitted in every fold, perhaps with feature weights.
 
     Attributes
     ----------
     folds, predictors : of each fold, the network that has not seen the rows held out
-    weighting : which exponents
-    exponents : Exponents
+    weighting : which feature weights
+    feature_weights : FeatureWeights
     log_scores : (n_held_out,), log p(y | x) of the rows held out, fold after fold
     n_cases : (n_held_out,), their weights
     """
@@ -117,7 +117,7 @@ class _Candidate:
     folds: tuple[_Fold, ...]
     predictors: tuple[Network, ...]
     weighting: Weighting
-    exponents: Exponents
+    feature_weights: FeatureWeights
     log_scores: Floats
     n_cases: Floats
 
@@ -129,24 +129,26 @@ class _Candidate:
     @property
     def is_generative(self) -> bool:
         """Whether it is a joint distribution of class and columns."""
-        return self.weighting == "none" and not self.family.sharpened and self.family.treatment != "decorrelate"
+        return self.weighting == "none" and not self.family.fine_tuned and self.family.treatment != "decorrelate"
 
     @property
-    def parts(self) -> list[Part]:
-        """What exponents are learnt from: the rows held out as they are, values missing."""
-        return [Part(f.view.mix(f.held_out).fused(), p, f.view.feature_of) for f, p in zip(self.folds, self.predictors)]
+    def parts(self) -> list[HeldOut]:
+        """What feature weights are learnt from: the rows held out as they are, values missing."""
+        return [
+            HeldOut(f.view.mix(f.held_out).fused(), p, f.view.feature_of) for f, p in zip(self.folds, self.predictors)
+        ]
 
 
 class FANClassifierCV(TableClassifier):
-    """Average of naive Bayes and FAN models, with weights and exponents learnt by cross-validation.
+    """Average of naive Bayes and FAN models, with weights of members and features learnt by cross-validation.
 
     ``p(c | x) = sum_m v_m p_m(c | x)``, where each member is naive Bayes or a FAN of some size, as EM finds it or
-    sharpened to tell the classes apart, on continuous columns as they are, binned or decorrelated, and
+    fine-tuned to tell the classes apart, on continuous columns as they are, binned or decorrelated, and
 
     ``p_m(c | x) ∝ exp(b_c) p(c) sum_h p(h | c) prod_i p(x_i | c, h)^{w_i}``.
 
-    Exponents w_i and offsets b_c maximise the likelihood of the classes of rows that were held out, and so do the
-    weights v_m. Members are then fitted to all rows.
+    Feature weights w_i and offsets b_c maximise the likelihood of the classes of rows that were held out, and so do
+    the weights v_m. Members are then fitted to all rows.
 
     Such members are not joint distributions, so a missing value cannot just be left out of the product. Where a column
     is missing in fewer than one of twenty training cases, p(c | x) is the mean over the values that it may have, given
@@ -178,7 +180,7 @@ class FANClassifierCV(TableClassifier):
     ----------
     classes_ : ndarray of shape (n_classes,)
     members_ : table
-        The members: their model, size, treatment of continuous columns, whether they have exponents, the mean log
+        The members: their model, size, treatment of continuous columns, their feature weights, the mean log
         score of the rows held out, and their weight.
     weights_ : ndarray of shape (n_members,)
     class_prior_ : ndarray of shape (n_classes,)
@@ -187,12 +189,12 @@ class FANClassifierCV(TableClassifier):
     schema_ : Schema
         What each column was taken for.
     networks_, predictors_ : lists of Network
-        The members as EM found them, and with the parameters that they predict by, which differ if sharpened.
+        The members as EM found them, and with the parameters that they predict by, which differ if fine-tuned.
     views_ : list of View
         How each member sees the columns.
     imputer_ : Imputer
         What fills in missing values, and in which columns.
-    exponents_ : ndarray of shape (n_members, n_features_in_)
+    feature_weights_ : ndarray of shape (n_members, n_features_in_)
     offsets_ : ndarray of shape (n_members, n_classes)
     log_score_ : float
         Mean log probability of the class of the rows held out, under the average.
@@ -200,7 +202,7 @@ class FANClassifierCV(TableClassifier):
 
     Notes
     -----
-    Exponents are for prediction: `sample` draws from the generative models behind it, without them.
+    Feature weights are for prediction: `sample` draws from the generative models behind it, without them.
 
     Examples
     --------
@@ -289,8 +291,8 @@ class FANClassifierCV(TableClassifier):
         self.imputer_ = Imputer(fits.pop()[0], view.schema, fills)
         self.views_ = views[:-1]
         self.networks_, self.predictors_ = (list(networks) for networks in zip(*fits))
-        self.exponents_: Floats = np.array([m.exponents.weights for m in members])
-        self.offsets_: Floats = np.array([m.exponents.offset for m in members])
+        self.feature_weights_: Floats = np.array([m.feature_weights.weights for m in members])
+        self.offsets_: Floats = np.array([m.feature_weights.offset for m in members])
         self.members_ = _table_of(members, self.weights_, view.schema.frame)
         self.log_score_ = _log_score(members, self.weights_)
         return self
@@ -305,7 +307,7 @@ class FANClassifierCV(TableClassifier):
         each: Each,
         report: Report,
     ) -> tuple[list[_Candidate], _Candidate]:
-        """Every size of every family as it is and the best of each with exponents; and what fills in missing values.
+        """Every size of every family as it is and the best of each with feature weights; and what fills in holes.
 
         The latter is the size of the first family, which is generative, that the rows held out are most probable under.
         """
@@ -330,10 +332,10 @@ class FANClassifierCV(TableClassifier):
                 plain = list(_grow(family, folds[family.treatment], cases, seed, each, report))
             found += plain
             if splits:
-                best = sorted(plain[1:], key=lambda c: -c.log_score)[: _WITH_EXPONENTS[self.effort]]
-                for weighted in each(_with_exponents, [plain[0], *best]):
+                best = sorted(plain[1:], key=lambda c: -c.log_score)[: _WITH_FEATURE_WEIGHTS[self.effort]]
+                for weighted in each(_with_feature_weights, [plain[0], *best]):
                     found += weighted
-                report(f"{_name(family)}, exponents", 1 + len(best))
+                report(f"{_name(family)}, feature weights", 1 + len(best))
         return found, imputer
 
     # ------------------------------------------------------------ prediction
@@ -394,9 +396,9 @@ class FANClassifierCV(TableClassifier):
             for schema, table in zip(seen.schemas, seen.tables)
         }
         tables = {id(view): view.mix(encoded[id(view.schema)]) for view in {id(v): v for v in self.views_}.values()}
-        members = zip(self.views_, self.predictors_, self.exponents_, self.offsets_, self.weights_.tolist())
+        members = zip(self.views_, self.predictors_, self.feature_weights_, self.offsets_, self.weights_.tolist())
         return [
-            Member(Discriminant(predictor, w[view.feature_of], b), tables[id(view)], view.feature_of, weight)
+            Member(WeightedNetwork(predictor, w[view.feature_of], b), tables[id(view)], view.feature_of, weight)
             for view, predictor, w, b, weight in members
         ]
 
@@ -417,11 +419,11 @@ class FANClassifierCV(TableClassifier):
     def explain(self, X: Any, *, classes: Sequence[Any] | None = None) -> Explanation:
         """Why each row is of one class rather than another: the log-odds as a sum over features.
 
-        As `FANClassifier.explain`, for the average (`fanbayes.model.average`). "component" is the number of the member
-        that adds most to the probability of the class, and "responsibility" its share. The information of a missing
-        feature is the weighted mean of what it is under the members. Where a missing value is filled in (`imputer_`),
-        its contribution is that of the values which the others lead to expect; elsewhere it is 0. Such a row takes as
-        long as up to 64 others.
+        As `FANClassifier.explain`, for the average (`fanbayes.explanation.average`). "component" is the number of the
+        member that adds most to the probability of the class, and "responsibility" its share. The information of a
+        missing feature is the weighted mean of what it is under the members. Where a missing value is filled in
+        (`imputer_`), its contribution is that of the values which the others lead to expect; elsewhere it is 0. Such a
+        row takes as long as up to 64 others.
 
         Parameters
         ----------
@@ -463,7 +465,7 @@ class FANClassifierCV(TableClassifier):
         )
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[Any, NDArray[Any]]:
-        """Draw rows and their classes from the members, without exponents, each as often as it weighs.
+        """Draw rows and their classes from the members, without feature weights, each as often as it weighs.
 
         Parameters
         ----------
@@ -563,40 +565,40 @@ def _grow(
 def _judged(c: _Candidate, folds: Sequence[_Fold]) -> _Candidate:
     """A candidate with its scores in the folds."""
     c = replace(c, folds=tuple(folds), n_cases=np.concatenate([np.empty(0), *(f.n_cases for f in folds)]))
-    return replace(c, log_scores=_log_scores(c, [c.exponents] * len(folds)))
+    return replace(c, log_scores=_log_scores(c, [c.feature_weights] * len(folds)))
 
 
-def _with_exponents(c: _Candidate) -> list[_Candidate]:
-    """The candidate with one exponent, and with one for each feature.
+def _with_feature_weights(c: _Candidate) -> list[_Candidate]:
+    """The candidate with one weight for all features, and with one for each.
 
     They are learnt from all rows held out, but scored as they would have been without the rows that they are scored
-    by: exponents that fit too well must not look better than they are. The networks of the other folds have seen these
-    rows, though, and so a little of them remains; with few rows for each feature it would be too much.
+    by: feature weights that fit too well must not look better than they are. The networks of the other folds have seen
+    these rows, though, and so a little of them remains; with few rows for each feature it would be too much.
     """
-    n_features = len(c.exponents.weights)
+    n_features = len(c.feature_weights.weights)
     parts = c.parts
     groups = [parts[k::_GROUPS] for k in range(min(_GROUPS, len(parts)))]
     if len(groups) == 1:
         return []
-    each = c.n_cases.sum() >= ROWS_PER_EXPONENT * n_features
-    of_part: list[list[Exponents]] = [[]] * len(parts)
+    each = c.n_cases.sum() >= ROWS_PER_FEATURE_WEIGHT * n_features
+    of_part: list[list[FeatureWeights]] = [[]] * len(parts)
     for k in range(len(groups)):
         others = [part for j, group in enumerate(groups) if j != k for part in group]
-        of_part[k::_GROUPS] = [learn_exponents(others, n_features, _LONE_THREAD, each)] * len(groups[k])
-    final = learn_exponents(parts, n_features, _LONE_THREAD, each)
+        of_part[k::_GROUPS] = [learn_feature_weights(others, n_features, _LONE_THREAD, each)] * len(groups[k])
+    final = learn_feature_weights(parts, n_features, _LONE_THREAD, each)
     names: tuple[Weighting, ...] = ("common", "each")
     return [
-        replace(c, weighting=name, exponents=of_all, log_scores=_log_scores(c, [e[i] for e in of_part]))
+        replace(c, weighting=name, feature_weights=of_all, log_scores=_log_scores(c, [e[i] for e in of_part]))
         for i, (name, of_all) in enumerate(zip(names, final))
     ]
 
 
-def _log_scores(c: _Candidate, exponents: Sequence[Exponents]) -> Floats:
-    """Log p(y | x) of the rows held out, with exponents for each fold."""
+def _log_scores(c: _Candidate, feature_weights: Sequence[FeatureWeights]) -> Floats:
+    """Log p(y | x) of the rows held out, with feature weights for each fold."""
     scores = [np.empty(0)]
-    for fold, predictor, e in zip(c.folds, c.predictors, exponents):
-        part = Part(fold.judged, predictor, fold.view.feature_of)
-        log_proba = posterior(part.table, part.discriminant(e), "log_proba", _LONE_THREAD)
+    for fold, predictor, e in zip(c.folds, c.predictors, feature_weights):
+        part = HeldOut(fold.judged, predictor, fold.view.feature_of)
+        log_proba = posterior(part.table, part.weighted(e), "log_proba", _LONE_THREAD)
         log_proba = log_proba if fold.done is None else fold.done.log_mean(log_proba)
         scores.append(log_proba[np.arange(len(log_proba)), fold.held_out.labels])
     return np.concatenate(scores)
@@ -637,7 +639,9 @@ def _refit(
         views[treatment] = view if treatment == "mdlp" else replace(view, schema=schema)
         tables[treatment] = view.mix(table).fused()
     n_classes = len(cases.classes)
-    which = list(dict.fromkeys((id(m.family), m.size) for m in members))  # members may differ in their exponents alone
+    which = list(
+        dict.fromkeys((id(m.family), m.size) for m in members)
+    )  # members may differ in their feature weights alone
     family_of = {id(m.family): m.family for m in members}
 
     def one(key: tuple[int, int]) -> tuple[Network, Network]:
@@ -650,8 +654,8 @@ def _refit(
 
 
 def _name(family: Family) -> str:
-    sharpened = ", sharpened" if family.sharpened else ""
-    return f"FAN{' per class' if family.mixing == 'per_class' else ''} ({family.treatment}{sharpened})"
+    tuned = ", fine-tuned" if family.fine_tuned else ""
+    return f"FAN{' per class' if family.mixing == 'per_class' else ''} ({family.treatment}{tuned})"
 
 
 def _table_of(members: list[_Candidate], weights: Floats, frame: str | None) -> Any:
@@ -660,8 +664,8 @@ def _table_of(members: list[_Candidate], weights: Floats, frame: str | None) -> 
         "mixing": [m.family.mixing for m in members],
         "variance": [m.family.variance for m in members],
         "treatment": [m.family.treatment for m in members],
-        "sharpened": [m.family.sharpened for m in members],
-        "exponents": [m.weighting for m in members],
+        "fine_tuned": [m.family.fine_tuned for m in members],
+        "feature_weights": [m.weighting for m in members],
         "log_score": [m.log_score for m in members],
         "weight": weights.tolist(),
     }

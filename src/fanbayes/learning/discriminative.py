@@ -1,9 +1,9 @@
-"""Networks sharpened: parameters moved from their generative estimate towards telling the classes apart.
+"""Discriminative fine-tuning: parameters moved from their generative estimate towards telling the classes apart.
 
     max over theta of  sum_n log p(y_n | x_n, theta) - (STRENGTH / 2) |theta - theta_EM|^2                (D1)
 
 theta are the log weights, the log probabilities of levels and the means, these in standard deviations. One component
-makes it logistic regression that is shrunk towards naive Bayes instead of towards nothing. As for the exponents, the
+makes it logistic regression that is shrunk towards naive Bayes instead of towards nothing. As for feature weights, the
 conditional likelihood is the difference of two log-likelihoods, of the rows with their labels and without, and its
 gradient the difference of two sets of expected statistics.
 
@@ -33,7 +33,7 @@ TOLERANCE = 1e-5
 MOST_STEPS = 100
 
 
-def sharpen(table: EncodedTable, network: Network, crew: Workers) -> Network:
+def fine_tune(table: EncodedTable, network: Network, crew: Workers) -> Network:
     """Maximise (D1), beginning at the network given.
 
     Parameters

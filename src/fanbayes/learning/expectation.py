@@ -27,7 +27,7 @@ _MOST_BLOCKS = 32
 
 
 class Model(Protocol):
-    """What the native core can evaluate: networks, or a network with exponents."""
+    """What the native core can evaluate: networks, or a network with feature weights."""
 
     @property
     def structure(self) -> Structure: ...  # noqa: D102

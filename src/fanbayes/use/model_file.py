@@ -250,7 +250,7 @@ def _describe_average(clf: FANClassifierCV) -> tuple[dict[str, Any], Arrays]:
             {
                 "view": [v is view for v in views].index(True),
                 "structure": _describe_structure(network.structure),
-                "sharpened": predictor is not network,
+                "fine_tuned": predictor is not network,
             }
             for view, network, predictor in zip(clf.views_, clf.networks_, clf.predictors_)
         ],
@@ -261,7 +261,7 @@ def _describe_average(clf: FANClassifierCV) -> tuple[dict[str, Any], Arrays]:
         "fit": {"log_score": clf.log_score_},
         "tables": {"members": from_user_table(clf.members_)},
     }
-    arrays = {"weights": clf.weights_, "exponents": clf.exponents_, "offsets": clf.offsets_}
+    arrays = {"weights": clf.weights_, "feature_weights": clf.feature_weights_, "offsets": clf.offsets_}
     arrays |= _with_prefix("imputer.", _arrays_of(clf.imputer_.network, clf.schema_))
     for k, view in enumerate(views):
         if view.mixing is not None:
@@ -269,7 +269,7 @@ def _describe_average(clf: FANClassifierCV) -> tuple[dict[str, Any], Arrays]:
     for k, (view, network, predictor) in enumerate(zip(clf.views_, clf.networks_, clf.predictors_)):
         arrays |= _with_prefix(f"member.{k}.", _arrays_of(network, view.schema))
         if predictor is not network:
-            arrays |= _with_prefix(f"sharpened.{k}.", _arrays_of(predictor, view.schema))
+            arrays |= _with_prefix(f"fine_tuned.{k}.", _arrays_of(predictor, view.schema))
     return header, arrays
 
 
@@ -408,7 +408,7 @@ def _restore_average(clf: FANClassifierCV, header: dict[str, Any], arrays: Array
     members = _entry(header, "members", list)
     wanted = {
         "weights",
-        "exponents",
+        "feature_weights",
         "offsets",
         *(f"view.{k}.mixing" for k, v in enumerate(views) if v.mixing is not None),
     }
@@ -435,18 +435,21 @@ def _restore_average(clf: FANClassifierCV, header: dict[str, Any], arrays: Array
         _require(0 <= number < len(views), flaw)
         schema, described = views[number].schema, _entry(values, "structure", dict)
         networks = [network(f"member.{k}", described, schema)]
-        if _entry(values, "sharpened", bool):
-            networks.append(network(f"sharpened.{k}", described, schema, normalised=False))
+        if _entry(values, "fine_tuned", bool):
+            networks.append(network(f"fine_tuned.{k}", described, schema, normalised=False))
         clf.views_.append(views[number])
         clf.networks_.append(networks[0])
         clf.predictors_.append(networks[-1])
     _require_names(arrays, wanted)
     m = len(members)
     clf.weights_ = _array(arrays, "weights", (m,))
-    clf.exponents_ = _array(arrays, "exponents", (m, len(names)))
+    clf.feature_weights_ = _array(arrays, "feature_weights", (m, len(names)))
     clf.offsets_ = _array(arrays, "offsets", (m, n_classes))
     _require(m > 0 and (clf.weights_ > 0).all() and abs(clf.weights_.sum() - 1) < 1e-6, flaw)
-    _require(((clf.exponents_ >= 0) & (clf.exponents_ <= 1e3)).all() and (np.abs(clf.offsets_) <= 1e6).all(), flaw)
+    _require(
+        ((clf.feature_weights_ >= 0) & (clf.feature_weights_ <= 1e3)).all() and (np.abs(clf.offsets_) <= 1e6).all(),
+        flaw,
+    )
     clf.log_score_ = _entry(_entry(header, "fit", dict), "log_score", float)
     clf.members_ = _user_table(_table(_entry(_entry(header, "tables", dict), "members", dict)), clf.schema_.frame)
 

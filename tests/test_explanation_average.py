@@ -8,11 +8,11 @@ from builders import KINDS, encode, make_layout, make_structure, make_world, pla
 from oracles import Rows, log_normal
 from scipy.special import logsumexp
 
+from fanbayes.explanation import average
+from fanbayes.explanation.average import Member, attribute_average
+from fanbayes.explanation.contributions import attribute
 from fanbayes.learning.expectation import Workers, posterior
-from fanbayes.model import average
-from fanbayes.model.attribution import attribute
-from fanbayes.model.average import Member, attribute_average
-from fanbayes.model.discriminant import Discriminant
+from fanbayes.model.weighted_network import WeightedNetwork
 
 LEVELS, N_NUMBERS, N_CLASSES = (2, 4, 3), 2, 3
 N_FEATURES = len(LEVELS) + N_NUMBERS
@@ -33,7 +33,7 @@ def bounded(monkeypatch):
 
 def make_member(world, network, weight, seed):
     rng = np.random.default_rng(seed)
-    model = Discriminant(network, rng.uniform(0, 2, N_FEATURES), 0.5 * rng.normal(size=N_CLASSES))
+    model = WeightedNetwork(network, rng.uniform(0, 2, N_FEATURES), 0.5 * rng.normal(size=N_CLASSES))
     return Member(model, world.table, np.arange(N_FEATURES), weight)
 
 
@@ -53,7 +53,7 @@ def explained(members, n_features, pairs):
 
 
 def log_terms(member, rows, r):
-    """Exponent times log p(x_i | s) of each column of the layout in each state, 0 where missing."""
+    """Weight times log p(x_i | s) of each column of the layout in each state, 0 where missing."""
     net = plain(member.model.network)
     out = np.zeros((len(member.feature_of), len(net.class_of)))
     n_discrete = rows.codes.shape[1]
@@ -62,7 +62,7 @@ def log_terms(member, rows, r):
             out[i, s] = net.tables[i][code, cell] if code >= 0 else 0.0
         for i, x in enumerate(rows.numbers[r]):
             out[n_discrete + i, s] = 0.0 if np.isnan(x) else log_normal(x, net.mean[i, cell], net.sigma2[i, cell])
-    return out * member.model.exponents[:, None]
+    return out * member.model.feature_weights[:, None]
 
 
 def log_odds(members, terms, pair, t):
@@ -145,7 +145,7 @@ def test_log_odds_are_those_of_the_average_of_posteriors():
 def test_a_single_member_is_explained_like_its_network(kind):
     world = make_world(5, kind, 4, levels=LEVELS, n_numbers=N_NUMBERS, n=30)
     pairs = some_pairs(30)
-    model = Discriminant(world.network, np.ones(N_FEATURES), np.zeros(N_CLASSES))
+    model = WeightedNetwork(world.network, np.ones(N_FEATURES), np.zeros(N_CLASSES))
     found = explained([Member(model, world.table, np.arange(N_FEATURES), 1.0)], N_FEATURES, pairs)
     wanted = attribute(world.network, world.table, pairs)
     for name in ("log_odds", "prior", "contributions"):
@@ -154,7 +154,7 @@ def test_a_single_member_is_explained_like_its_network(kind):
     np.testing.assert_allclose(found.responsibility, 1.0)
 
 
-def test_exponents_of_discrete_columns_are_scaled_tables():
+def test_weights_of_discrete_columns_are_scaled_tables():
     """Powers of probabilities and class offsets make another network, if an unnormalised one."""
     world = make_world(6, "fan", 3, levels=LEVELS, n_numbers=0, n=30)
     w, b = np.array([0.3, 1.7, 0.9]), np.array([0.2, -0.4, 1.0])
@@ -166,7 +166,7 @@ def test_exponents_of_discrete_columns_are_scaled_tables():
         world.table,
         pairs,
     )
-    found = explained([Member(Discriminant(network, w, b), world.table, np.arange(3), 1.0)], 3, pairs)
+    found = explained([Member(WeightedNetwork(network, w, b), world.table, np.arange(3), 1.0)], 3, pairs)
     for name in ("log_odds", "prior", "contributions"):
         np.testing.assert_allclose(getattr(found, name), getattr(wanted, name), atol=1e-9)
 
@@ -193,13 +193,13 @@ def test_members_that_see_the_columns_differently():
         random_network(rng, make_structure(kind, N_CLASSES, 2), layout) for kind, layout in zip(("fan", "fm"), layouts)
     ]
     members[1] = Member(
-        Discriminant(networks[0], rng.uniform(0, 2, 5), rng.normal(size=N_CLASSES)),
+        WeightedNetwork(networks[0], rng.uniform(0, 2, 5), rng.normal(size=N_CLASSES)),
         encode(swapped, layouts[0]),
         np.array([*order, 4, 3]),
         members[1].weight,
     )
     members[2] = Member(
-        Discriminant(networks[1], rng.uniform(0, 2, 2), rng.normal(size=N_CLASSES)),
+        WeightedNetwork(networks[1], rng.uniform(0, 2, 2), rng.normal(size=N_CLASSES)),
         encode(fewer, layouts[1]),
         np.array([1, 4]),
         members[2].weight,

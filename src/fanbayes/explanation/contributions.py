@@ -34,10 +34,10 @@ from scipy.special import logsumexp, softmax
 from fanbayes.data.frames import to_user_table
 from fanbayes.data.schema import Schema
 from fanbayes.data.table import EncodedTable
+from fanbayes.explanation.information import information_gain
+from fanbayes.explanation.tables import level_names
 from fanbayes.model.families import gaussian
-from fanbayes.model.information import information_gain
 from fanbayes.model.network import Network
-from fanbayes.model.tables import level_names
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.integer[Any]]

@@ -1,4 +1,4 @@
-"""Networks with exponents against enumeration of (E1), written out row by row and state by state."""
+"""Networks with feature weights against enumeration of (E1), written out row by row and state by state."""
 
 import math
 import pickle
@@ -9,12 +9,12 @@ import pytest
 from builders import KINDS, make_world
 
 from fanbayes.learning.expectation import Workers, expect, posterior
-from fanbayes.model.discriminant import Discriminant, column_log_likelihood
+from fanbayes.model.weighted_network import WeightedNetwork, column_log_likelihood
 
 N_CLASSES = 3
 
 
-def random_exponents(seed, n_columns):
+def random_weights(seed, n_columns):
     rng = np.random.default_rng(seed)
     w = rng.uniform(0.0, 3.0, n_columns)
     w[rng.integers(n_columns)] = 0.0
@@ -57,8 +57,8 @@ def log_likelihood(plain, rows, w, b, labelled):
 @pytest.mark.parametrize("kind", KINDS)
 def test_posterior_by_enumeration(kind):
     world = make_world(5, kind, 5)
-    w, b = random_exponents(1, 5)
-    model = Discriminant(world.network, w, b)
+    w, b = random_weights(1, 5)
+    model = WeightedNetwork(world.network, w, b)
     wanted = log_classes(world.plain, world.rows, w, b)
     np.testing.assert_allclose(posterior(world.table, model, "log_proba", Workers()), wanted, rtol=1e-9, atol=1e-11)
     np.testing.assert_allclose(posterior(world.table, model, "proba", Workers()), np.exp(wanted), atol=1e-12)
@@ -70,8 +70,8 @@ def test_posterior_by_enumeration(kind):
 @pytest.mark.parametrize("levels", [(3, 2), ()])
 def test_posterior_of_columns_of_one_kind(levels):
     world = make_world(6, "fan", 3, levels=levels, n_numbers=0 if levels else 3)
-    w, b = random_exponents(2, 2 if levels else 3)
-    found = posterior(world.table, Discriminant(world.network, w, b), "log_proba", Workers())
+    w, b = random_weights(2, 2 if levels else 3)
+    found = posterior(world.table, WeightedNetwork(world.network, w, b), "log_proba", Workers())
     np.testing.assert_allclose(found, log_classes(world.plain, world.rows, w, b), rtol=1e-9, atol=1e-11)
 
 
@@ -79,15 +79,15 @@ def test_posterior_of_fused_codes():
     world = make_world(7, "fan", 2, levels=(2, 2, 3), n=400)
     fused = world.table.fused()
     assert fused.narrow.shape[1] < 3
-    model = Discriminant(world.network, *random_exponents(3, 5))
+    model = WeightedNetwork(world.network, *random_weights(3, 5))
     wanted = posterior(world.table, model, "log_proba", Workers())
     np.testing.assert_allclose(posterior(fused, model, "log_proba", Workers()), wanted, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_exponents_of_one_are_the_network_itself(kind):
+def test_weights_of_one_are_the_network_itself(kind):
     world = make_world(8, kind, 4)
-    model = Discriminant(world.network, np.ones(5), np.zeros(N_CLASSES))
+    model = WeightedNetwork(world.network, np.ones(5), np.zeros(N_CLASSES))
     for what in ("log_joint", "log_proba", "proba", "states"):
         wanted = posterior(world.table, world.network, what, Workers())
         np.testing.assert_allclose(posterior(world.table, model, what, Workers()), wanted, rtol=1e-12)
@@ -96,11 +96,11 @@ def test_exponents_of_one_are_the_network_itself(kind):
 
 
 @pytest.mark.parametrize("column", range(5))
-def test_an_exponent_of_zero_drops_the_column(column):
+def test_a_weight_of_zero_drops_the_column(column):
     world = make_world(9, "fan", 3)
     w = np.ones(5)
     w[column] = 0.0
-    found = posterior(world.table, Discriminant(world.network, w, np.zeros(N_CLASSES)), "log_joint", Workers())
+    found = posterior(world.table, WeightedNetwork(world.network, w, np.zeros(N_CLASSES)), "log_joint", Workers())
     plain, rows = world.plain, world.rows
     if column < 3:
         del plain.tables[column]
@@ -115,7 +115,7 @@ def test_offsets_are_prior_odds():
     world = make_world(10, "per_class", 3)
     b = np.array([0.5, -1.0, 2.0])
     plain, moved = (
-        posterior(world.table, Discriminant(world.network, np.ones(5), offset), "log_proba", Workers())
+        posterior(world.table, WeightedNetwork(world.network, np.ones(5), offset), "log_proba", Workers())
         for offset in (np.zeros(N_CLASSES), b)
     )
     np.testing.assert_allclose(np.diff(moved - plain, axis=1), np.tile(np.diff(b), (len(plain), 1)), atol=1e-9)
@@ -126,7 +126,7 @@ def test_offsets_are_prior_odds():
 def test_column_log_likelihood_is_the_derivative(kind, labelled):
     """By finite differences of the log-likelihood of (E1), with the labels and without."""
     world = make_world(11, kind, 3, n=15)
-    w, b = random_exponents(4, 5)
+    w, b = random_weights(4, 5)
     w += 0.1
     table = world.table if labelled else make_world(11, kind, 3, n=15, unlabelled=1.0).table
     rows = world.rows
@@ -135,7 +135,7 @@ def test_column_log_likelihood_is_the_derivative(kind, labelled):
         rows = oracles.Rows(*(a[N_CLASSES:] for a in (rows.codes, rows.numbers, rows.labels, rows.weights)))
         np.testing.assert_array_equal(table.numbers, rows.numbers)
         assert (table.labels == -1).all()
-    statistics = expect(table, Discriminant(world.network, w, b), False, Workers())
+    statistics = expect(table, WeightedNetwork(world.network, w, b), False, Workers())
     wanted = log_likelihood(world.plain, rows, w, b, labelled)
     assert float(statistics.log_likelihood[0]) == pytest.approx(wanted, rel=1e-9)
     found = column_log_likelihood(statistics, world.network)
@@ -146,7 +146,7 @@ def test_column_log_likelihood_is_the_derivative(kind, labelled):
 
 def test_it_pickles_without_what_is_cached():
     world = make_world(12, "fan", 2)
-    model = Discriminant(world.network, *random_exponents(5, 5))
+    model = WeightedNetwork(world.network, *random_weights(5, 5))
     wanted = posterior(world.table, model, "proba", Workers())
     assert "kernel_arguments" in model.__dict__
     again = pickle.loads(pickle.dumps(model))

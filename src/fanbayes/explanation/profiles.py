@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from fanbayes.data.schema import Schema
+from fanbayes.explanation.tables import level_names
 from fanbayes.model.network import Network
-from fanbayes.model.tables import level_names
 
 Floats = NDArray[np.float64]
 

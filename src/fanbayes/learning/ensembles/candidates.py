@@ -8,7 +8,7 @@ from typing import Literal
 
 from fanbayes.data.table import EncodedTable
 from fanbayes.data.views import Treatment
-from fanbayes.learning.discriminative import sharpen
+from fanbayes.learning.discriminative import fine_tune
 from fanbayes.learning.em import Problem
 from fanbayes.learning.expectation import Workers
 from fanbayes.learning.selection import Search, fit_size
@@ -29,7 +29,7 @@ class Family:
     treatment : how the continuous columns are seen
     variance : of the continuous columns
     mixing : whether the classes share p(h)
-    sharpened : whether they are trained to tell the classes apart, after EM
+    fine_tuned : whether they are fine-tuned to tell the classes apart, after EM
     sizes : numbers of components to try
     n_init : starts for each
     """
@@ -37,12 +37,12 @@ class Family:
     treatment: Treatment
     variance: Variance
     mixing: Mixing
-    sharpened: bool
+    fine_tuned: bool
     sizes: Sequence[int]
     n_init: int
 
     def fit(self, size: int, table: EncodedTable, n_classes: int, seed: int, crew: Workers) -> tuple[Network, Network]:
-        """Network of one size, and what predicts: the same, or sharpened.
+        """Network of one size, and what predicts: the same, or fine-tuned.
 
         Not to the last digit, as the average does not depend on it.
         """
@@ -54,16 +54,16 @@ class Family:
         found = fit_size(problem, search, size, labelled_naive_bayes(table, n_classes, prior, crew), None)
         if found is None:
             raise FloatingPointError("every start degenerated; look for columns of extreme values")
-        return found.network, sharpen(table, found.network, crew) if self.sharpened else found.network
+        return found.network, fine_tune(table, found.network, crew) if self.fine_tuned else found.network
 
 
 def library(effort: Effort, has_numbers: bool) -> list[Family]:
     """Families to try; continuous columns are seen in several ways."""
     generative: list[tuple[Treatment, Variance]] = [("none", "map")]
-    sharpened: list[tuple[Treatment, Variance]] = [("none", "map")]
+    tuned: list[tuple[Treatment, Variance]] = [("none", "map")]
     if has_numbers:
         generative += [("mdlp", "map"), ("decorrelate", "map")]
-        sharpened = [("mdlp", "map"), ("decorrelate", "tied")]
+        tuned = [("mdlp", "map"), ("decorrelate", "tied")]
     mixings: list[Mixing] = ["shared"]
     if effort == "fast":
         sizes: Sequence[int] = (1, 2, 4, 8, 16)
@@ -76,7 +76,7 @@ def library(effort: Effort, has_numbers: bool) -> list[Family]:
         mixings += ["per_class"]
         if has_numbers:
             generative += [("none", "tied"), ("decorrelate", "tied")]
-            sharpened += [("none", "tied"), ("decorrelate", "map")]
+            tuned += [("none", "tied"), ("decorrelate", "map")]
     families = [Family(*way, mixing, False, sizes, n_init) for mixing in mixings for way in generative]
-    families += [Family(*way, "shared", True, doubling, n_init) for way in sharpened]
+    families += [Family(*way, "shared", True, doubling, n_init) for way in tuned]
     return families

@@ -1,9 +1,9 @@
-"""A network with exponents: generative parameters, discriminative weights.
+"""A network with feature weights: generative parameters, discriminative exponents.
 
     log p(c) + b_c + log sum_h p(h) prod_i p(x_i | c, h)^{w_i}                                       (E1)
 
 `w = 1` and `b = 0` is the network itself. For one component and equal weights it is temperature scaling. A missing
-feature drops its factor, whatever its weight. Exponents undo what naive independence counts twice: of two copies of
+feature drops its factor, whatever its weight. The weights undo what naive independence counts twice: of two copies of
 one feature each gets half a weight.
 """
 
@@ -23,20 +23,20 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Discriminant:
-    """A network and its exponents.
+class WeightedNetwork:
+    """A network and the weights of its features.
 
     Attributes
     ----------
     network : Network of one
-    exponents : (n_discrete + n_numbers,)
+    feature_weights : (n_discrete + n_numbers,)
         w_i >= 0 of the discrete columns in the order of the layout, then of the continuous ones.
     offset : (n_classes,)
         b_c.
     """
 
     network: Network
-    exponents: Floats
+    feature_weights: Floats
     offset: Floats
 
     __getstate__ = fields_only
@@ -54,7 +54,7 @@ class Discriminant:
         """What the native core wants: it adds log_norm - (slope x + intercept)^2, all of it times w_i."""
         log_weight, log_table, normal = self.network.kernel_arguments
         layout = self.network.layout
-        discrete, continuous = np.split(self.exponents, [layout.n_discrete])
+        discrete, continuous = np.split(self.feature_weights, [layout.n_discrete])
         root = np.sqrt(continuous)
         return (
             log_weight + self.offset[self.structure.class_of],

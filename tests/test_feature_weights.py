@@ -1,4 +1,4 @@
-"""Exponents against the penalised conditional likelihood written out here, and against what they are for."""
+"""Feature weights against the penalised conditional likelihood written out here, and against what they are for."""
 
 import numpy as np
 import pytest
@@ -10,9 +10,9 @@ from scipy.special import logsumexp
 from fanbayes import NBClassifier
 from fanbayes.data.table import EncodedTable
 from fanbayes.data.views import View
-from fanbayes.learning import exponents
+from fanbayes.learning import feature_weights
 from fanbayes.learning.expectation import Workers, posterior
-from fanbayes.learning.exponents import Part, learn_exponents, neutral
+from fanbayes.learning.feature_weights import HeldOut, learn_feature_weights, neutral
 
 N_FEATURES, N_CLASSES = 4, 3
 
@@ -20,15 +20,15 @@ N_FEATURES, N_CLASSES = 4, 3
 @pytest.fixture
 def exact(monkeypatch):
     """To the last digit, not only as far as an average needs it."""
-    monkeypatch.setattr(exponents, "TOLERANCE", 1e-15)
-    monkeypatch.setattr(exponents, "MOST_STEPS", 2000)
+    monkeypatch.setattr(feature_weights, "TOLERANCE", 1e-15)
+    monkeypatch.setattr(feature_weights, "MOST_STEPS", 2000)
 
 
 def make_parts(kind, seeds=(0, 1), n=40):
-    """Rows with labels drawn at random: exponents have much to put right. The second has columns swapped."""
+    """Rows with labels drawn at random: weights have much to put right. The second has columns swapped."""
     orders = np.arange(N_FEATURES), np.array([1, 0, 3, 2])
     worlds = [make_world(s, kind, 2, levels=(2, 4), n_numbers=2, n=n, unlabelled=0.0) for s in seeds]
-    parts = [Part(w.table, w.network, order) for w, order in zip(worlds, orders)]
+    parts = [HeldOut(w.table, w.network, order) for w, order in zip(worlds, orders)]
     return parts, worlds
 
 
@@ -51,8 +51,10 @@ def penalised(parts, worlds):
 
     def loss(x):
         w, b = x[:N_FEATURES], x[N_FEATURES:]
-        total = 0.5 * exponents.SHRINK_WEIGHTS * np.sum((w - w.mean()) ** 2)
-        total += 0.5 * exponents.SHRINK_MEAN * (w.mean() - 1) ** 2 + 0.5 * exponents.SHRINK_OFFSET * np.sum(b**2)
+        total = 0.5 * feature_weights.SHRINK_WEIGHTS * np.sum((w - w.mean()) ** 2)
+        total += 0.5 * feature_weights.SHRINK_MEAN * (w.mean() - 1) ** 2 + 0.5 * feature_weights.SHRINK_OFFSET * np.sum(
+            b**2
+        )
         for feature_of, rows, terms, log_weight, class_of in prepared:
             u = log_weight + b[class_of] + np.einsum("nis,i->ns", terms, w[feature_of])
             own = np.where(class_of == rows.labels[:, None], u, -np.inf)
@@ -74,10 +76,10 @@ def slope(loss, x, h=1e-5):
 def test_the_weights_are_a_constrained_maximum(kind, exact):
     parts, worlds = make_parts(kind)
     loss = penalised(parts, worlds)
-    common, each = learn_exponents(parts, N_FEATURES, Workers())
+    common, each = learn_feature_weights(parts, N_FEATURES, Workers())
     x = flat(each)
     gradient = slope(loss, x)
-    lowest, highest = (np.append(each.weights == bound, [False] * 3) for bound in (0.0, exponents.MOST))
+    lowest, highest = (np.append(each.weights == bound, [False] * 3) for bound in (0.0, feature_weights.MOST))
     assert np.abs(gradient[~lowest & ~highest]).max() < 1e-3
     assert (gradient[lowest] > -1e-3).all()
     assert (gradient[highest] < 1e-3).all()
@@ -85,7 +87,7 @@ def test_the_weights_are_a_constrained_maximum(kind, exact):
     for size in (0.01, 0.1):
         for _ in range(10):
             other = x + size * rng.normal(size=len(x))
-            other[:N_FEATURES] = np.clip(other[:N_FEATURES], 0, exponents.MOST)
+            other[:N_FEATURES] = np.clip(other[:N_FEATURES], 0, feature_weights.MOST)
             assert loss(other) > loss(x)
     assert np.ptp(common.weights) == 0.0
     assert loss(x) < loss(flat(common)) < loss(flat(neutral(N_FEATURES, N_CLASSES)))
@@ -95,8 +97,8 @@ def test_of_naive_bayes_it_is_the_only_one(exact):
     """One component makes it concave: scipy, without a gradient, comes to the same weights, and common weight."""
     parts, worlds = make_parts("nb", seeds=(2, 3))
     loss = penalised(parts, worlds)
-    common, each = learn_exponents(parts, N_FEATURES, Workers())
-    bounds = [(0, exponents.MOST)] * N_FEATURES + [(None, None)] * N_CLASSES
+    common, each = learn_feature_weights(parts, N_FEATURES, Workers())
+    bounds = [(0, feature_weights.MOST)] * N_FEATURES + [(None, None)] * N_CLASSES
     options = {"ftol": 1e-14, "gtol": 1e-9}
     wanted = minimize(loss, np.full(7, 0.5), method="L-BFGS-B", bounds=bounds, options=options)
     np.testing.assert_allclose(flat(each), wanted.x, atol=1e-3)
@@ -113,11 +115,11 @@ def test_never_below_the_common_weight(kind, seed):
     """As it is used, where the search ends early."""
     parts, worlds = make_parts(kind, seeds=(10 + seed, 20 + seed), n=12)
     loss = penalised(parts, worlds)
-    common, each = learn_exponents(parts, N_FEATURES, Workers())
+    common, each = learn_feature_weights(parts, N_FEATURES, Workers())
     assert loss(flat(each)) <= loss(flat(common)) + 1e-9
     assert loss(flat(common)) <= loss(flat(neutral(N_FEATURES, N_CLASSES))) + 1e-9
     for found in (common, each):
-        assert ((found.weights >= 0) & (found.weights <= exponents.MOST)).all()
+        assert ((found.weights >= 0) & (found.weights <= feature_weights.MOST)).all()
 
 
 def test_row_weights_are_repetitions(exact):
@@ -128,7 +130,7 @@ def test_row_weights_are_repetitions(exact):
     rows = np.repeat(np.arange(40), weights.astype(int))
     repeated = EncodedTable(base.layout, base.narrow, base.wide, base.numbers, base.labels, None).only(rows)
     a, b = (
-        learn_exponents([Part(table, world.network, part.feature_of)], N_FEATURES, Workers())[1]
+        learn_feature_weights([HeldOut(table, world.network, part.feature_of)], N_FEATURES, Workers())[1]
         for table in (once, repeated)
     )
     np.testing.assert_allclose(flat(a), flat(b), atol=1e-4)
@@ -148,7 +150,7 @@ def naive_part(X, y, copies=1, labels=None):
         np.zeros((len(y), 0)),
         (y if labels is None else labels).astype(np.int32),
     )
-    return Part(table, clf.network_, View(clf.schema_, None).feature_of)
+    return HeldOut(table, clf.network_, View(clf.schema_, None).feature_of)
 
 
 def binary(n=3000, d=3, seed=0):
@@ -160,7 +162,7 @@ def binary(n=3000, d=3, seed=0):
 @pytest.mark.parametrize("copies", [1, 2, 3])
 def test_copies_of_a_feature_share_its_weight(copies):
     X, y = binary()
-    _, each = learn_exponents([naive_part(X, y, copies)], 3 * copies, Workers())
+    _, each = learn_feature_weights([naive_part(X, y, copies)], 3 * copies, Workers())
     np.testing.assert_allclose(each.weights, 1 / copies, atol=0.12)
     np.testing.assert_allclose(each.weights.reshape(copies, 3).sum(axis=0), 1.0, atol=0.15)
     np.testing.assert_allclose(each.offset, 0.0, atol=0.1)
@@ -170,7 +172,7 @@ def test_only_what_is_counted_twice_loses_weight():
     """The first feature four times, the second once: their classes tell as much."""
     X, y = binary(8000, d=2)
     X = X[:, [0, 0, 0, 0, 1]]
-    common, each = learn_exponents([naive_part(X, y)], 5, Workers())
+    common, each = learn_feature_weights([naive_part(X, y)], 5, Workers())
     np.testing.assert_allclose(each.weights[:4], 0.25, atol=0.08)
     assert each.weights[4] > 0.8
     assert 0.25 < common.weights[0] < each.weights[4]
@@ -178,15 +180,15 @@ def test_only_what_is_counted_twice_loses_weight():
 
 def test_the_bounds():
     X, y = binary()
-    _, against = learn_exponents([naive_part(X, y, labels=1 - y)], 3, Workers())  # it tells the other class
+    _, against = learn_feature_weights([naive_part(X, y, labels=1 - y)], 3, Workers())  # it tells the other class
     np.testing.assert_allclose(against.weights, 0.0, atol=0.05)
     part = naive_part(X, y)
     network = part.network
     *factors, log_table, mean, sigma2 = network.parameters
     timid = network.with_parameters([*factors, 0.1 * log_table, mean, sigma2])
-    common, each = learn_exponents([Part(part.table, timid, part.feature_of)], 3, Workers())
+    common, each = learn_feature_weights([HeldOut(part.table, timid, part.feature_of)], 3, Workers())
     for found in (common, each):
-        np.testing.assert_allclose(found.weights, exponents.MOST)
+        np.testing.assert_allclose(found.weights, feature_weights.MOST)
 
 
 def test_offsets_correct_the_class_odds():
@@ -195,15 +197,15 @@ def test_offsets_correct_the_class_odds():
     part = naive_part(X, y)
     (log_class,), *rest = part.network.log_factors, *part.network.parameters[1:]
     wrong = part.network.with_parameters([log_class + np.array([2.0, -2.0]), *rest])
-    _, each = learn_exponents([Part(part.table, wrong, part.feature_of)], 3, Workers())
+    _, each = learn_feature_weights([HeldOut(part.table, wrong, part.feature_of)], 3, Workers())
     assert each.offset[1] - each.offset[0] == pytest.approx(4.0, abs=0.3)
-    fixed = Part(part.table, wrong, part.feature_of).discriminant(each)
+    fixed = HeldOut(part.table, wrong, part.feature_of).weighted(each)
     found = posterior(part.table, fixed, "proba", Workers())
     wanted = posterior(part.table, part.network, "proba", Workers())
     np.testing.assert_allclose(found, wanted, atol=0.05)
 
 
-def test_neutral_exponents_are_the_network():
+def test_neutral_weights_are_the_network():
     [part, _], _ = make_parts("fan")
-    found = posterior(part.table, part.discriminant(neutral(N_FEATURES, N_CLASSES)), "proba", Workers())
+    found = posterior(part.table, part.weighted(neutral(N_FEATURES, N_CLASSES)), "proba", Workers())
     np.testing.assert_allclose(found, posterior(part.table, part.network, "proba", Workers()), rtol=1e-12)

@@ -1,4 +1,4 @@
-"""Exponents (E1) that maximise the conditional likelihood of rows that the networks have not seen.
+"""Feature weights (E1) that maximise the conditional likelihood of rows that the networks have not seen.
 
     sum_n log p(y_n | x_n) = sum_n [ log sum_h (E1)(y_n, h) - log sum_{c,h} (E1)(c, h) ]                 (E2)
 
@@ -21,8 +21,8 @@ from scipy.optimize import minimize
 
 from fanbayes.data.table import EncodedTable
 from fanbayes.learning.expectation import Workers, expect
-from fanbayes.model.discriminant import Discriminant, column_log_likelihood
 from fanbayes.model.network import Network
+from fanbayes.model.weighted_network import WeightedNetwork, column_log_likelihood
 
 Floats = NDArray[np.float64]
 
@@ -36,7 +36,7 @@ SHRINK_OFFSET = 1.0
 
 
 @dataclass(frozen=True)
-class Part:
+class HeldOut:
     """Rows, and a network that was learnt without them.
 
     Attributes
@@ -52,25 +52,27 @@ class Part:
     network: Network
     feature_of: NDArray[np.intp]
 
-    def discriminant(self, exponents: Exponents) -> Discriminant:
-        """The network with the exponents of its columns."""
-        return Discriminant(self.network, exponents.weights[self.feature_of], exponents.offset)
+    def weighted(self, found: FeatureWeights) -> WeightedNetwork:
+        """The network with the weights of its columns."""
+        return WeightedNetwork(self.network, found.weights[self.feature_of], found.offset)
 
 
 @dataclass(frozen=True)
-class Exponents:
+class FeatureWeights:
     """Weights of the features (n_features,) and offsets of the classes (n_classes,)."""
 
     weights: Floats
     offset: Floats
 
 
-def neutral(n_features: int, n_classes: int) -> Exponents:
+def neutral(n_features: int, n_classes: int) -> FeatureWeights:
     """Those of the network itself."""
-    return Exponents(np.ones(n_features), np.zeros(n_classes))
+    return FeatureWeights(np.ones(n_features), np.zeros(n_classes))
 
 
-def learn_exponents(parts: Sequence[Part], n_features: int, crew: Workers, each: bool = True) -> list[Exponents]:
+def learn_feature_weights(
+    parts: Sequence[HeldOut], n_features: int, crew: Workers, each: bool = True
+) -> list[FeatureWeights]:
     """The best common weight and, if one for `each` feature is asked for, the best weights.
 
     The problem is not concave if there is more than one component. The search for the weights begins at the common
@@ -87,7 +89,7 @@ def learn_exponents(parts: Sequence[Part], n_features: int, crew: Workers, each:
         gradient = np.concatenate([by_w, SHRINK_OFFSET * b])
         value /= 2
         for part, labelled, unlabelled in halves:
-            model = part.discriminant(Exponents(w, b))
+            model = part.weighted(FeatureWeights(w, b))
             given, free = (expect(t, model, False, crew) for t in (labelled, unlabelled))
             value -= float(given.log_likelihood[0] - free.log_likelihood[0])
             by_column = column_log_likelihood(given, part.network) - column_log_likelihood(free, part.network)
@@ -107,7 +109,7 @@ def learn_exponents(parts: Sequence[Part], n_features: int, crew: Workers, each:
     if each:
         best, value = _minimum(loss, start, n_features)
         found.append(start if value > common_value else best)
-    return [Exponents(x[:n_features], x[n_features:]) for x in found]
+    return [FeatureWeights(x[:n_features], x[n_features:]) for x in found]
 
 
 def _minimum(loss: Callable[[Floats], tuple[float, Floats]], start: Floats, n_weights: int) -> tuple[Floats, float]:

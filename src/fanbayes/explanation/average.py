@@ -1,10 +1,10 @@
-"""Averages of networks with exponents: why this class.
+"""Averages of networks with feature weights: why this class.
 
     p(c | x) = sum_m v_m p_m(c | x)                                                                  (A1)
 
-As for a single network (`attribution`), put a common exponent t on every observed feature. With
+As for a single network (`contributions`), put a common exponent t on every observed feature. With
 u_ms(t) = a_ms + t sum_i l_i(m, s), where s are the states of member m, a_ms their log weights and l_i(m, s) what
-feature i adds (its log probability times its exponent), the members have the class probabilities
+feature i adds (its log probability times its weight), the members have the class probabilities
 p_m(c) = sum_{s of c} q_m(s), q_m = softmax_s u_ms, and
 
     d/dt log sum_m v_m p_m(c) = sum_i sum_ms r_m(c) [ [s of c] q_m(s) / p_m(c) - q_m(s) ] l_i(m, s)
@@ -31,8 +31,8 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from fanbayes.data.table import EncodedTable
-from fanbayes.model.attribution import TOLERANCE, Attribution, check_sum, log_probabilities
-from fanbayes.model.discriminant import Discriminant
+from fanbayes.explanation.contributions import TOLERANCE, Attribution, check_sum, log_probabilities
+from fanbayes.model.weighted_network import WeightedNetwork
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.integer[Any]]
@@ -51,7 +51,7 @@ class Member:
 
     Attributes
     ----------
-    model : Discriminant
+    model : WeightedNetwork
     table : EncodedTable
         Complete rows: one or more for each row that is explained.
     feature_of : int (n_discrete + n_numbers,)
@@ -59,7 +59,7 @@ class Member:
     weight : v_m
     """
 
-    model: Discriminant
+    model: WeightedNetwork
     table: EncodedTable
     feature_of: Ints
     weight: float
@@ -114,7 +114,7 @@ def _attribute_block(
     terms = np.zeros((n_rows * n_each, n_features, len(classes)))  # l_i(m, s)
     for k, m in enumerate(members):
         mine = np.flatnonzero(member_of == k)
-        by_column = _log_probabilities(m, complete.ravel()) * m.model.exponents[:, None]
+        by_column = _log_probabilities(m, complete.ravel()) * m.model.feature_weights[:, None]
         terms[:, m.feature_of[:, None], mine] = by_column
     terms = np.moveaxis(terms.reshape(n_rows, n_each, n_features, -1), 1, 2).reshape(n_rows, n_features, -1)
     with np.errstate(divide="ignore"):  # an improbable completion may have weight 0
