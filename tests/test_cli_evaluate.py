@@ -5,8 +5,8 @@ import pytest
 from sklearn.metrics import accuracy_score, log_loss, roc_auc_score
 
 from fanbayes import NBClassifier, metrics
-from fanbayes.commands.comparison import Predictions, cross_validate, differences
-from fanbayes.study.tables import from_columns
+from fanbayes.evaluation.comparison import Predictions, cross_validate, differences
+from fanbayes.files.tables import from_columns
 
 CLASSES = ["a", "b"]
 

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 import sklearn.datasets
 
-from fanbayes.study import datasets
-from fanbayes.study.datasets import RELATED, DatasetError, load_suite
+from fanbayes.datasets import RELATED, DatasetError, load_suite, suites
 
 CSV = "split,x,k,class\ntrain,1.5,?,u\ntest,,01,v\n"
 GOOD = {
@@ -199,7 +198,7 @@ def test_openml(monkeypatch):
     frame = pd.DataFrame({"k": pd.Categorical(["a", "b"], ["a", "b", "c"]), "n": [1, 2], "class": ["u", "v"]})
 
     def fetch(*, data_id, as_frame, parser):
-        name = next(name for name, number in datasets.OPENML.items() if number == data_id)
+        name = next(name for name, number in suites.OPENML.items() if number == data_id)
         told = "Vote" if name == "vote" else "something else"
         return SimpleNamespace(frame=frame, target_names=["class"], details={"name": told})
 

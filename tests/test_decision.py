@@ -17,7 +17,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from fanbayes import FANClassifier, NBClassifier
-from fanbayes.use.decision import CostSensitiveClassifier, adjust_prior, decide, estimate_prior
+from fanbayes.decisions.classifier import CostSensitiveClassifier
+from fanbayes.decisions.costs import decide
+from fanbayes.decisions.priors import adjust_prior, estimate_prior
 
 CLASSES = ["ill", "well"]
 COSTS = {"ill": {"treat": 1, "send home": 50, "refer": 5}, "well": {"treat": 10, "send home": 0, "refer": 5}}

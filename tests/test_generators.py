@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fanbayes.study import generators as g
+from fanbayes.datasets import generators as g
 
 RANDOM = {
     "monks": partial(g.monks, 3, noise=0.05),

@@ -92,7 +92,7 @@ def test_reliability(fan, data):
 
 def test_intervals_of_frequencies():
     """Wilson's interval for 8 of 10 is (0.490, 0.943); for 0 of n it begins at 0."""
-    from fanbayes.plotting import _wilson
+    from fanbayes.plotting.reliability import _wilson
 
     low, high = _wilson(np.array([0.8, 0.0]), np.array([10.0, 10.0]))
     np.testing.assert_allclose(low, [0.4902, 0.0], atol=5e-5)

@@ -14,6 +14,16 @@ def test_every_public_name_is_there():
     assert set(fanbayes.__all__) <= set(dir(fanbayes))
 
 
+def test_modules_can_be_imported_from():
+    from fanbayes.datasets import load_suite
+    from fanbayes.metrics import expected_calibration_error
+    from fanbayes.significance import mcnemar
+
+    assert fanbayes.datasets.load_suite is load_suite
+    assert fanbayes.metrics.expected_calibration_error is expected_calibration_error
+    assert fanbayes.significance.mcnemar is mcnemar
+
+
 def test_no_other_name():
     with pytest.raises(AttributeError, match="no attribute 'FunClassifier'"):
         _ = fanbayes.FunClassifier

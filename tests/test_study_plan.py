@@ -5,7 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fanbayes.study.datasets import load_suite
+from fanbayes.datasets import load_suite
+from fanbayes.evaluation.folds import folds
+from fanbayes.files.tables import Dataset, DatasetError, from_columns
 from fanbayes.study.plan import (
     CRITERIA,
     Card,
@@ -14,10 +16,8 @@ from fanbayes.study.plan import (
     SimulatedPlan,
     classifier,
     describe,
-    folds,
     presets,
 )
-from fanbayes.study.tables import Dataset, DatasetError, from_columns
 
 
 def dataset(labels, name="toy", **changes) -> Dataset:

@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 
 from fanbayes.data.mdl import cut_points
+from fanbayes.datasets import Suite, load_suite
+from fanbayes.files.tables import DatasetError, from_columns
 from fanbayes.study import run
-from fanbayes.study.datasets import Suite, load_suite
 from fanbayes.study.plan import RealPlan, RealTask, SimulatedPlan
 from fanbayes.study.records import TIMES, Outcomes, StudyError, key_of, read_study
 from fanbayes.study.run import Executor, run_study
-from fanbayes.study.tables import DatasetError, from_columns
 
 PLAN = RealPlan(seed=1, n_folds=3)
 ONLY = ("iris", "balloons", "lenses")

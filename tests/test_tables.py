@@ -15,8 +15,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fanbayes.study import tables, textfiles
-from fanbayes.study.tables import Dataset, DatasetError, from_frame, read_table
+from fanbayes.files import tables
+from fanbayes.files.tables import Dataset, DatasetError, from_frame, read_table
+from fanbayes.files.text import SEPARATORS
 
 PLAIN = "size,colour,class\n1.5,red,a\n2,blue,b\n"
 
@@ -192,7 +193,7 @@ FINITE = st.floats(allow_nan=False, allow_infinity=False)
 
 @given(
     rows=st.lists(st.tuples(TEXT, FINITE | st.none(), st.sampled_from("ab")), min_size=1, max_size=8),
-    separator=st.sampled_from(textfiles.SEPARATORS),
+    separator=st.sampled_from(SEPARATORS),
     end=st.sampled_from(["\n", "\r\n", "\r"]),
     quoting=st.sampled_from([csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC]),
     block=st.integers(1, 3),

@@ -13,7 +13,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from fanbayes.study.datasets import Kind
+from fanbayes.datasets import Kind
 
 Kinds = Mapping[str, Kind]
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold, train_test_split
 
-from fanbayes.study.datasets import Dataset
+from fanbayes.datasets import Dataset
 
 Half = Literal["development", "report"]
 

@@ -34,7 +34,7 @@ from scores import scores
 from settings import PACKAGES
 
 from fanbayes.commands.output import printable
-from fanbayes.study.datasets import Dataset, load_suite
+from fanbayes.datasets import Dataset, load_suite
 from fanbayes.study.provenance import environment
 
 

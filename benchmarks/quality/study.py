@@ -14,7 +14,7 @@ from methods import METHODS
 from records import Record
 from scores import loss_of_shares
 
-from fanbayes.study.datasets import load_suite
+from fanbayes.datasets import load_suite
 from fanbayes.study.plan import Card, describe
 
 # Each question with its answer for each scope.

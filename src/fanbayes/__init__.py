@@ -7,14 +7,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fanbayes import plotting
+    from fanbayes import datasets, metrics, plotting, significance
     from fanbayes.data.traps import DataWarning
+    from fanbayes.decisions.classifier import CostSensitiveClassifier
+    from fanbayes.decisions.costs import decide
+    from fanbayes.decisions.priors import adjust_prior, estimate_prior
     from fanbayes.estimators.classifiers import FANClassifier, FMClassifier, NBClassifier
     from fanbayes.estimators.discretizer import MDLPDiscretizer
     from fanbayes.estimators.fan_cv import FANClassifierCV
-    from fanbayes.evaluation import metrics, significance
-    from fanbayes.study import datasets
-    from fanbayes.use.decision import CostSensitiveClassifier, adjust_prior, decide, estimate_prior
     from fanbayes.use.model_file import ModelFileError, load, save
 
 __version__ = "0.1.0"
@@ -43,20 +43,17 @@ _WHERE = {
     "fanbayes.estimators.fan_cv": ["FANClassifierCV"],
     "fanbayes.estimators.classifiers": ["FANClassifier", "FMClassifier", "NBClassifier"],
     "fanbayes.estimators.discretizer": ["MDLPDiscretizer"],
-    "fanbayes.use.decision": ["CostSensitiveClassifier", "adjust_prior", "decide", "estimate_prior"],
+    "fanbayes.decisions.classifier": ["CostSensitiveClassifier"],
+    "fanbayes.decisions.costs": ["decide"],
+    "fanbayes.decisions.priors": ["adjust_prior", "estimate_prior"],
     "fanbayes.use.model_file": ["ModelFileError", "load", "save"],
 }
-_MODULES = {
-    "datasets": "fanbayes.study.datasets",
-    "metrics": "fanbayes.evaluation.metrics",
-    "plotting": "fanbayes.plotting",
-    "significance": "fanbayes.evaluation.significance",
-}
+_MODULES = ("datasets", "metrics", "plotting", "significance")
 
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
-        return import_module(_MODULES[name])
+        return import_module(f"{__name__}.{name}")
     for module, names in _WHERE.items():
         if name in names:
             value = globals()[name] = getattr(import_module(module), name)

@@ -24,8 +24,8 @@ from fanbayes.commands.output import (
 from fanbayes.files.atomic import write_file
 
 if TYPE_CHECKING:
-    from fanbayes.commands.comparison import Difference, Estimate, Predictions
-    from fanbayes.study.tables import Dataset
+    from fanbayes.evaluation.comparison import Difference, Estimate, Predictions
+    from fanbayes.files.tables import Dataset
 
 _FIGURES = {"Reliability": "reliability.svg", "ROC curves": "roc.svg"}
 Table = tuple[list[str], list[list[str]], str]
@@ -83,10 +83,10 @@ def evaluate(
     if out is not None and out.is_dir():
         for name in _FIGURES.values():
             require_target(out / name, data)
-    from fanbayes.commands.comparison import cross_validate, differences
     from fanbayes.commands.models import classifier
     from fanbayes.commands.rows import read_labelled
     from fanbayes.commands.traps import note_training_traps
+    from fanbayes.evaluation.comparison import cross_validate, differences
 
     dataset = read_labelled(
         data,
@@ -100,7 +100,7 @@ def evaluate(
         decimal=decimal.value,
     )
     note_training_traps(dataset)
-    n_labelled = sum(label is not None for label in dataset.y)
+    n_labelled = int(dataset.labelled.sum())
     if n_labelled < folds:
         raise WrongUse(f"--folds {folds}: {data} has {n_labelled} labelled rows only.")
     wanted = dict.fromkeys([Model.NB, Model.FM, Model.FAN, *(model or ())])
@@ -152,7 +152,7 @@ def evaluate(
 
 
 def _measures(found: Mapping[str, Predictions]) -> Table:
-    from fanbayes.commands.comparison import MEASURES, N_BINS
+    from fanbayes.evaluation.comparison import MEASURES, N_BINS
 
     columns = []
     for predictions in found.values():
@@ -168,7 +168,7 @@ def _estimate(estimate: Estimate | None) -> str:
 
 
 def _differences(tested: list[Difference]) -> Table:
-    from fanbayes.commands.comparison import MEASURES
+    from fanbayes.evaluation.comparison import MEASURES
 
     rows = [
         [

@@ -12,8 +12,8 @@ import numpy as np
 from scipy.special import logsumexp
 from sklearn.metrics import auc, roc_curve
 
-from fanbayes.commands.comparison import Predictions
 from fanbayes.commands.output import printable
+from fanbayes.evaluation.comparison import Predictions
 from fanbayes.plotting import ReliabilityDisplay
 
 if TYPE_CHECKING:

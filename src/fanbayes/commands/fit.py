@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from fanbayes.estimators.base import NetworkClassifier
     from fanbayes.estimators.fan_cv import FANClassifierCV
+    from fanbayes.files.tables import Dataset
     from fanbayes.learning.selection import Fit
-    from fanbayes.study.tables import Dataset
 
 MOST_COLUMNS = 60
 _SCORES = ("icl", "bic", "cs", "aic")

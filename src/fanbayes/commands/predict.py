@@ -125,7 +125,7 @@ def _for_screen(text: str) -> str:
 
 def _shifted(log_proba: NDArray[Any], classes: NDArray[Any], old: NDArray[Any], given: Any) -> NDArray[Any]:
     """Log p(c | x) under another class prior, given or to be estimated."""
-    from fanbayes.use.decision import adjust_prior, estimate_prior, read_prior
+    from fanbayes.decisions.priors import adjust_prior, estimate_prior, read_prior
 
     if given == "estimate":
         new = estimate_prior(log_proba, old, log=True).prior
@@ -143,7 +143,7 @@ def _decided(log_proba: NDArray[Any], classes: NDArray[Any], costs: Any) -> dict
     """Columns of the output: what to do or the class, then p(c | x)."""
     import numpy as np
 
-    from fanbayes.use.decision import decide
+    from fanbayes.decisions.costs import decide
 
     labels, proba = classes.tolist(), np.exp(log_proba)
     columns: dict[str, list[Any]] = {"class": [labels[k] for k in np.argmax(log_proba, axis=1)]}

@@ -16,7 +16,7 @@ from fanbayes.commands.traps import note_trap
 from fanbayes.data.schema import Column
 from fanbayes.data.sources import Level, kind_of
 from fanbayes.data.traps import Unseen, absent_trap, unseen_trap
-from fanbayes.study.tables import MISSING, Dataset, DatasetError, column_names, read_table
+from fanbayes.files.tables import MISSING, Dataset, DatasetError, column_names, read_table
 from fanbayes.use.model_file import Classifier
 
 # Remedies as the library words them; as options of commands that learn; as options of those that use a model.

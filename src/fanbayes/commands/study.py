@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from fanbayes.study.datasets import Suite
+    from fanbayes.datasets import Suite
     from fanbayes.study.plan import Plan
     from fanbayes.study.report import Claim
     from fanbayes.study.run import Progress
@@ -95,8 +95,8 @@ def report(
 
 
 def _suite(spec: str, only: list[str] | None) -> Suite:
-    from fanbayes.study.datasets import load_suite
-    from fanbayes.study.tables import DatasetError
+    from fanbayes.datasets import load_suite
+    from fanbayes.files.tables import DatasetError
 
     try:
         suite = load_suite(spec)

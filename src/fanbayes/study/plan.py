@@ -10,15 +10,13 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias
-from zlib import crc32
 
 import narwhals as nw
 import numpy as np
-from numpy.typing import NDArray
 
 from fanbayes.estimators.classifiers import FANClassifier, FMClassifier, NBClassifier
+from fanbayes.files.tables import Dataset, DatasetError
 from fanbayes.learning.scores import Criterion
-from fanbayes.study.tables import Dataset, DatasetError
 
 Model: TypeAlias = Literal["NB", "FM", "FAN"]
 PresetName: TypeAlias = Literal["paper", "default"]
@@ -111,7 +109,7 @@ def describe(dataset: Dataset) -> Card:
     labels = [label for label in dataset.y if label is not None]
     if not labels:
         raise DatasetError(f"dataset {dataset.name!r} has no labels: name the column of the classes.")
-    if dataset.split is not None and not (_tested(dataset).any() and _trained(dataset).any()):
+    if dataset.split is not None and {*dataset.split[dataset.labelled]} != {"train", "test"}:
         raise DatasetError(f"dataset {dataset.name!r} needs labelled rows both to train and to test on.")
     counts = np.unique(labels, return_counts=True)[1]
     n_continuous = sum(kind == "continuous" for kind in dataset.kinds.values())
@@ -146,34 +144,6 @@ def _fingerprint(dataset: Dataset) -> str:
 
 def _text(values: Iterable[object]) -> bytes:
     return "\n".join(f"={value}" if isinstance(value, str) else "" for value in values).encode()
-
-
-# ---------------------------------------------------------------- folds
-
-
-def folds(dataset: Dataset, n_folds: int, seed: int) -> NDArray[np.intp]:
-    """Part in which each row is tested (n_rows,), -1 where it always trains.
-
-    The donors' test part is the only one where there is one. Otherwise the rows of each class are shuffled and
-    dealt out in turn, each class beginning where the one before it ended: the parts differ by one row at most,
-    and so do the rows of any class in them. Unlabelled rows always train.
-    """
-    part = np.full(len(dataset.y), -1, dtype=np.intp)
-    if dataset.split is not None:
-        part[_tested(dataset)] = 0
-        return part
-    rng = np.random.default_rng([seed, crc32(dataset.name.encode())])
-    dealt = np.concatenate([rng.permutation(np.flatnonzero(dataset.y == label)) for label in dataset.classes])
-    part[dealt] = np.arange(len(dealt)) % min(n_folds, len(dealt))
-    return part
-
-
-def _tested(dataset: Dataset) -> NDArray[np.bool_]:
-    return np.array([label is not None for label in dataset.y]) & (dataset.split == "test")
-
-
-def _trained(dataset: Dataset) -> NDArray[np.bool_]:
-    return np.array([label is not None for label in dataset.y]) & (dataset.split == "train")
 
 
 # ---------------------------------------------------------------- the two studies

@@ -22,9 +22,11 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from fanbayes import __version__
+from fanbayes.datasets import Suite
 from fanbayes.estimators.criteria import fit_by_criteria
 from fanbayes.evaluation import metrics
-from fanbayes.study.datasets import Suite
+from fanbayes.evaluation.folds import folds
+from fanbayes.files.tables import Dataset, DatasetError
 from fanbayes.study.plan import (
     AFTER_CEM,
     CRITERIA,
@@ -38,11 +40,9 @@ from fanbayes.study.plan import (
     Task,
     classifier,
     describe,
-    folds,
     title,
 )
 from fanbayes.study.records import Outcomes, Record, StudyError, StudyFolder
-from fanbayes.study.tables import Dataset, DatasetError
 
 
 @dataclass(frozen=True)

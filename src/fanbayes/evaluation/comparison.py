@@ -16,8 +16,8 @@ from sklearn.base import clone
 
 from fanbayes.estimators.tabular import TableClassifier
 from fanbayes.evaluation import metrics, significance
-from fanbayes.study.plan import folds
-from fanbayes.study.tables import Dataset
+from fanbayes.evaluation.folds import folds
+from fanbayes.files.tables import Dataset
 
 Floats = NDArray[np.float64]
 

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import sklearn.datasets
 
-from fanbayes.study import generators
-from fanbayes.study.tables import (
+from fanbayes.datasets import generators
+from fanbayes.files.tables import (
     Dataset,
     DatasetError,
     Kind,

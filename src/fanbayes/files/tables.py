@@ -28,7 +28,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from fanbayes.study.textfiles import (
+from fanbayes.files.text import (
     COMPRESSION,
     DatasetError,
     Header,
@@ -94,6 +94,11 @@ class Dataset:
     target: str | None = None
     split: NDArray[np.str_] | None = field(default=None, repr=False)
     group: str | None = None
+
+    @property
+    def labelled(self) -> NDArray[np.bool_]:
+        """Whether each row has a label (n_rows,)."""
+        return np.array([label is not None for label in self.y])
 
     @property
     def classes(self) -> list[str]:
