@@ -88,7 +88,7 @@ bench: .bench-venv/.installed
 # Probabilities against those of other classifiers on the datasets of DATA: hours, but it goes on where it stopped.
 quality: need-data .bench-venv/.installed
 	.bench-venv/bin/python benchmarks/quality/run.py --data $(DATA)
-	.bench-venv/bin/python benchmarks/quality/report.py --data $(DATA)
+	.bench-venv/bin/python benchmarks/quality/report.py --records build/quality
 
 # Everything that is published, by the code as it is: hours. First all is run, into a folder of this commit, so that it
 # goes on where it stopped and takes nothing over from another commit; only then are files of the project written.
@@ -97,7 +97,7 @@ published: need-data .venv/.installed .bench-venv/.installed
 	.venv/bin/fanbayes study simulated --suite $(DATA) --out $(RUN)/simulated --jobs 2
 	.bench-venv/bin/python benchmarks/quality/run.py --data $(DATA) --out $(RUN)/quality
 	.bench-venv/bin/python benchmarks/run.py $(SECTIONS) --data $(DATA) --out $(RUN)/speed
-	.bench-venv/bin/python benchmarks/quality/report.py --data $(DATA) --records $(RUN)/quality
+	.bench-venv/bin/python benchmarks/quality/report.py --records $(RUN)/quality
 	$(PY) benchmarks/publish.py $(RUN)
 	$(MAKE) pages docs-output
 

@@ -8,16 +8,10 @@ import pytest
 from fanbayes.datasets import load_suite
 from fanbayes.evaluation.folds import folds
 from fanbayes.files.tables import Dataset, DatasetError, from_columns
-from fanbayes.study.plan import (
-    CRITERIA,
-    Card,
-    RealPlan,
-    RealTask,
-    SimulatedPlan,
-    classifier,
-    describe,
-    presets,
-)
+from fanbayes.study.cards import Card, describe
+from fanbayes.study.models import CRITERIA, classifier, presets
+from fanbayes.study.real import RealPlan, RealTask
+from fanbayes.study.simulated import SimulatedPlan
 
 
 def dataset(labels, name="toy", **changes) -> Dataset:

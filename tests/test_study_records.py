@@ -12,13 +12,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fanbayes.study.plan import Card, RealTask
-from fanbayes.study.records import OtherStudy, Outcomes, StudyError, StudyFolder, key_of, read_study
+from fanbayes.study.cards import Card
+from fanbayes.study.outcomes import Outcomes
+from fanbayes.study.real import RealTask
+from fanbayes.study.records import OtherStudy, StudyError, StudyFolder, key_of, read_study
 
 SETTINGS = {"study": "real", "fanbayes": "1", "suite": "toy", "seed": 0, "presets": {"paper": {"tol": 1e-6}}}
+ABOUT = {"commit": "abc"}
 CARD = Card("toy", 10, 10, 1, 0, 2, 5, False, None, "abc")
 TASK = RealTask("toy", "raw", 0, "FM", "default")
 RECORD = {"dataset": "toy", "version": "raw", "fold": 0, "model": "FM", "preset": "default", "criterion": "icl"}
+RECORD |= {"run": 0}
 
 
 def lines(path: Path) -> list[dict]:
@@ -26,23 +30,31 @@ def lines(path: Path) -> list[dict]:
 
 
 def test_records_are_kept_and_known_again(tmp_path):
-    with StudyFolder(tmp_path, SETTINGS, [CARD], {}) as folder:
+    with StudyFolder(tmp_path, SETTINGS, [CARD], {}, ABOUT) as folder:
         assert not folder.is_done(TASK)
         folder.add([RECORD | {"accuracy": 0.1 + 0.2}])
         assert folder.is_done(TASK)
-    with StudyFolder(tmp_path, SETTINGS, [CARD], {}) as folder:
+    with StudyFolder(tmp_path, SETTINGS, [CARD], {}, ABOUT) as folder:
         assert folder.is_done(TASK)
         folder.add([RECORD | {"accuracy": 0.5}])
     assert lines(tmp_path) == [RECORD | {"accuracy": 0.1 + 0.2}]
 
 
+def test_records_know_their_run(tmp_path):
+    for fold, commit in enumerate("aba"):
+        with StudyFolder(tmp_path, SETTINGS, [CARD], {}, {"commit": commit}) as folder:
+            folder.add([RECORD | {"fold": fold}])
+    assert [record["run"] for record in lines(tmp_path)] == [0, 1, 0]
+    assert read_study(tmp_path)[0]["environments"] == [{"commit": "a"}, {"commit": "b"}]
+
+
 def test_a_line_cut_short_is_dropped(tmp_path):
-    with StudyFolder(tmp_path, SETTINGS, [CARD], {}) as folder:
+    with StudyFolder(tmp_path, SETTINGS, [CARD], {}, ABOUT) as folder:
         folder.add([RECORD | {"fold": 1}])
     with (tmp_path / "records.jsonl").open("a") as file:
         file.write('{"dataset":"toy","fold":2,"acc')
     assert len(read_study(tmp_path)[1]) == 1
-    with StudyFolder(tmp_path, SETTINGS, [CARD], {}) as folder:
+    with StudyFolder(tmp_path, SETTINGS, [CARD], {}, ABOUT) as folder:
         folder.add([RECORD | {"fold": 3}])
     assert [record["fold"] for record in lines(tmp_path)] == [1, 3]
 
@@ -58,7 +70,7 @@ def test_a_record_that_does_not_fit_the_disk_is_not_counted_and_glued_to_none(tm
         room[0] -= written
         return written
 
-    with StudyFolder(tmp_path, SETTINGS, [CARD], {}) as folder:
+    with StudyFolder(tmp_path, SETTINGS, [CARD], {}, ABOUT) as folder:
         with monkeypatch.context() as patch:
             patch.setattr(os, "write", write)
             with pytest.raises(OSError, match=r"records\.jsonl cannot be written: No space left on device$"):
@@ -69,7 +81,7 @@ def test_a_record_that_does_not_fit_the_disk_is_not_counted_and_glued_to_none(tm
 
 
 def test_an_error_counts_until_the_task_succeeds(tmp_path):
-    with StudyFolder(tmp_path, SETTINGS, [CARD], {}) as folder:
+    with StudyFolder(tmp_path, SETTINGS, [CARD], {}, ABOUT) as folder:
         for error in ("no memory", "no memory", "no time"):
             folder.add([RECORD | {"error": error}])
         assert not folder.is_done(TASK)
@@ -84,42 +96,42 @@ def test_an_error_counts_until_the_task_succeeds(tmp_path):
     ("changed", "named"), [({"seed": 1}, "'seed' is 0 there and 1 here"), ({"presets": {}}, "'presets' differs")]
 )
 def test_the_folder_of_another_study_is_refused(tmp_path, changed, named):
-    with StudyFolder(tmp_path, SETTINGS, [CARD], {}):
+    with StudyFolder(tmp_path, SETTINGS, [CARD], {}, ABOUT):
         pass
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     with pytest.raises(OtherStudy, match=f"belongs to another study, whose setting {named}"):
-        StudyFolder(tmp_path, SETTINGS | changed, [CARD], {})
+        StudyFolder(tmp_path, SETTINGS | changed, [CARD], {}, ABOUT)
     with pytest.raises(OtherStudy, match="whose dataset 'toy' has other content"):
-        StudyFolder(tmp_path, SETTINGS, [replace(CARD, sha256="other")], {})
+        StudyFolder(tmp_path, SETTINGS, [replace(CARD, sha256="other")], {}, ABOUT)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 def test_records_without_settings_are_refused(tmp_path):
     (tmp_path / "records.jsonl").write_text("{}\n")
     with pytest.raises(OtherStudy, match=r"records but no study\.json"):
-        StudyFolder(tmp_path, SETTINGS, [CARD], {})
+        StudyFolder(tmp_path, SETTINGS, [CARD], {}, ABOUT)
     (tmp_path / "study.json").write_text("[")
     with pytest.raises(OtherStudy, match="cannot read"):
-        StudyFolder(tmp_path, SETTINGS, [CARD], {})
+        StudyFolder(tmp_path, SETTINGS, [CARD], {}, ABOUT)
 
 
 def test_a_run_that_was_killed_before_its_first_line_goes_on(tmp_path):
     (tmp_path / "records.jsonl").touch()
-    with StudyFolder(tmp_path, SETTINGS, [CARD], {}) as folder:
+    with StudyFolder(tmp_path, SETTINGS, [CARD], {}, ABOUT) as folder:
         assert folder.records == {}
 
 
 def test_two_runs_do_not_write_to_one_folder(tmp_path):
     pytest.importorskip("fcntl")
-    with StudyFolder(tmp_path, SETTINGS, [CARD], {}), pytest.raises(StudyError, match="another run writes to"):
-        StudyFolder(tmp_path, SETTINGS, [CARD], {})
+    with StudyFolder(tmp_path, SETTINGS, [CARD], {}, ABOUT), pytest.raises(StudyError, match="another run writes to"):
+        StudyFolder(tmp_path, SETTINGS, [CARD], {}, ABOUT)
 
 
 def test_datasets_add_up_and_a_mended_one_is_no_longer_broken(tmp_path):
-    with StudyFolder(tmp_path, SETTINGS, [CARD], {"bad": "bad.csv is empty."}):
+    with StudyFolder(tmp_path, SETTINGS, [CARD], {"bad": "bad.csv is empty."}, ABOUT):
         pass
     assert read_study(tmp_path)[0]["broken"] == {"bad": "bad.csv is empty."}
-    with StudyFolder(tmp_path, SETTINGS, [replace(CARD, name="bad")], {}):
+    with StudyFolder(tmp_path, SETTINGS, [replace(CARD, name="bad")], {}, ABOUT):
         pass
     head, _ = read_study(tmp_path)
     assert sorted(head["datasets"]) == ["bad", "toy"]
@@ -128,14 +140,14 @@ def test_datasets_add_up_and_a_mended_one_is_no_longer_broken(tmp_path):
 
 
 def test_compressed_records_are_read_but_not_written_to(tmp_path):
-    with StudyFolder(tmp_path, SETTINGS, [CARD], {}) as folder:
+    with StudyFolder(tmp_path, SETTINGS, [CARD], {}, ABOUT) as folder:
         folder.add([RECORD])
     plain = tmp_path / "records.jsonl"
     (tmp_path / "records.jsonl.xz").write_bytes(lzma.compress(plain.read_bytes()))
     plain.unlink()
     assert read_study(tmp_path)[1] == [RECORD]
     with pytest.raises(OtherStudy, match="unpack"):
-        StudyFolder(tmp_path, SETTINGS, [CARD], {})
+        StudyFolder(tmp_path, SETTINGS, [CARD], {}, ABOUT)
 
 
 def test_what_cannot_be_read_is_said_in_a_sentence(tmp_path):

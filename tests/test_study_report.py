@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 from test_study_analysis import CARDS, RECORDS, card, record, simulated
 
-from fanbayes.study.plan import CRITERIA
+from fanbayes.study.models import CRITERIA
+from fanbayes.study.outcomes import Outcomes
 from fanbayes.study.provenance import environment
-from fanbayes.study.records import Outcomes, StudyError
+from fanbayes.study.records import StudyError
 from fanbayes.study.report import find_studies, page, write_page
 
 pytest.importorskip("jinja2")

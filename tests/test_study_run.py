@@ -17,10 +17,12 @@ import pytest
 from fanbayes.data.mdl import cut_points
 from fanbayes.datasets import Suite, load_suite
 from fanbayes.files.tables import DatasetError, from_columns
-from fanbayes.study import run
-from fanbayes.study.plan import RealPlan, RealTask, SimulatedPlan
-from fanbayes.study.records import TIMES, Outcomes, StudyError, key_of, read_study
-from fanbayes.study.run import Executor, run_study
+from fanbayes.study import models, runner
+from fanbayes.study.outcomes import Outcomes
+from fanbayes.study.real import RealPlan, RealTask
+from fanbayes.study.records import TIMES, StudyError, key_of, read_study
+from fanbayes.study.runner import Worker, run_study
+from fanbayes.study.simulated import SimulatedPlan
 
 PLAN = RealPlan(seed=1, n_folds=3)
 ONLY = ("iris", "balloons", "lenses")
@@ -127,7 +129,7 @@ def test_progress_rises_to_the_total(tmp_path):
 
 
 def test_a_fold_that_fails_is_recorded_and_tried_again(tmp_path, monkeypatch):
-    original, calls = run.fit_by_criteria, []
+    original, calls = models.fit_by_criteria, []
 
     def unreliable(*args, **kwargs):
         calls.append(args)
@@ -136,11 +138,12 @@ def test_a_fold_that_fails_is_recorded_and_tried_again(tmp_path, monkeypatch):
         return original(*args, **kwargs)
 
     plan, data = RealPlan(n_folds=2), suite(toy())
-    monkeypatch.setattr(run, "fit_by_criteria", unreliable)
+    monkeypatch.setattr(models, "fit_by_criteria", unreliable)
     summary = run_study(plan, data, tmp_path)
-    assert list(summary.failures.values()) == ["FloatingPointError: every start degenerated"]
+    (why,) = summary.failures.values()
+    assert why.startswith("FloatingPointError: every start degenerated (in fanbayes.study.")
     failed = [r for r in read_study(tmp_path)[1] if "error" in r]
-    assert {r["error"] for r in failed} == {"FloatingPointError: every start degenerated"}
+    assert {r["error"] for r in failed} == {why}
     assert len(read_study(tmp_path)[1]) == 2 * 2 * (2 + 2 * 6)
     again = run_study(plan, data, tmp_path)
     assert again.n_tasks - again.n_resumed == 1
@@ -167,7 +170,7 @@ def test_a_process_that_dies_costs_its_own_tasks_only(tmp_path):
     plan = RealPlan(n_folds=2)
     tasks = [RealTask("deadly", "raw", 0, "NB", "paper"), RealTask("good", "raw", 0, "NB", "paper")]
     tasks += [RealTask("good", "raw", 1, "NB", "paper")]
-    found = dict(run._in_processes(Executor(plan, deadly), tasks, 2))
+    found = dict(runner._in_processes(Worker(plan, deadly), tasks, 2))
     assert "the process died (exit code 3)" in found[tasks[0]][0]["error"]
     assert all("error" not in found[task][0] for task in tasks[1:])
 
@@ -189,8 +192,8 @@ def noise(n=120, n_features=200):
 
 
 def accuracy_of_nb(data, version) -> float:
-    executor = Executor(PLAN, suite(data))
-    records = [executor(RealTask(data.name, version, fold, "NB", "paper"))[0] for fold in range(3)]
+    worker = Worker(PLAN, suite(data))
+    records = [worker(RealTask(data.name, version, fold, "NB", "paper"))[0] for fold in range(3)]
     return float(np.average([r["accuracy"] for r in records], weights=[r["n_test"] for r in records]))
 
 
@@ -214,8 +217,8 @@ def test_predictions_do_not_depend_on_the_labels_they_are_tested_on(version, mod
     turned[40:] = np.where(turned[40:] == "yes", "no", "yes")
     odds = []
     for labels in (data.y, turned):
-        executor = Executor(RealPlan(), suite(replace(data, y=labels)))
-        records = executor(RealTask("toy", version, 0, model, "paper"))
+        worker = Worker(RealPlan(), suite(replace(data, y=labels)))
+        records = worker(RealTask("toy", version, 0, model, "paper"))
         odds.append([record["rows"]["log_odds"] for record in records])
     assert odds[0] == odds[1]
 
@@ -224,22 +227,22 @@ def test_unlabelled_rows_train_in_every_fold_and_are_never_tested():
     data = toy(n=60)
     y = data.y.copy()
     y[::3] = None
-    executor = Executor(RealPlan(n_folds=4), suite(replace(data, y=y)))
-    records = [executor(RealTask("toy", "raw", fold, "NB", "paper"))[0] for fold in range(4)]
+    worker = Worker(RealPlan(n_folds=4), suite(replace(data, y=y)))
+    records = [worker(RealTask("toy", "raw", fold, "NB", "paper"))[0] for fold in range(4)]
     assert [r["n_test"] for r in records] == [10] * 4
     assert [r["n_train"] for r in records] == [50] * 4
     # They are learnt from: moving them changes the predictions.
     moved = data.X.copy()
     moved.loc[::3, "x0"] += 0.5
-    other = Executor(RealPlan(n_folds=4), suite(replace(data, y=y, X=moved)))
+    other = Worker(RealPlan(n_folds=4), suite(replace(data, y=y, X=moved)))
     assert other(RealTask("toy", "raw", 0, "NB", "paper"))[0]["rows"] != records[0]["rows"]
 
 
 def test_a_class_that_the_training_part_lacks_gets_the_clip():
     labels = np.array(["a"] * 30 + ["b"] * 29 + ["rare"], object)
     data = toy(n=60, labels=labels)
-    executor = Executor(PLAN, suite(data))
-    records = [r for fold in range(3) for r in executor(RealTask("toy", "raw", fold, "FAN", "paper"))]
+    worker = Worker(PLAN, suite(data))
+    records = [r for fold in range(3) for r in worker(RealTask("toy", "raw", fold, "FAN", "paper"))]
     assert not any("error" in r for r in records)
     main = [r for r in records if r["criterion"] == "icl"]
     assert sum(r["absent"] for r in main) == 1
@@ -252,16 +255,16 @@ def test_a_class_that_the_training_part_lacks_gets_the_clip():
 
 def test_a_binary_class_missing_from_the_training_part_is_survived():
     labels = np.array(["a"] * 29 + ["b"], object)
-    executor = Executor(RealPlan(n_folds=3), suite(toy(n=30, labels=labels)))
+    worker = Worker(RealPlan(n_folds=3), suite(toy(n=30, labels=labels)))
     for model in ("NB", "FM", "FAN"):
-        records = [r for fold in range(3) for r in executor(RealTask("toy", "raw", fold, model, "paper"))]
+        records = [r for fold in range(3) for r in worker(RealTask("toy", "raw", fold, model, "paper"))]
         assert not any("error" in r for r in records)
         assert sum(r["absent"] for r in records if r["criterion"] in ("none", "icl")) == 1
 
 
 def test_records_hold_what_the_predictions_were(tmp_path):
     data = load_suite("builtin")["wine"]
-    (record,) = Executor(PLAN, load_suite("builtin"))(RealTask("wine", "raw", 0, "NB", "default"))
+    (record,) = Worker(PLAN, load_suite("builtin"))(RealTask("wine", "raw", 0, "NB", "default"))
     outcomes = Outcomes.unpack(record["rows"])
     assert len(outcomes.loss) == record["n_test"] == len(data.y) - record["n_train"]
     assert outcomes.correct.mean() == pytest.approx(record["accuracy"])

@@ -11,15 +11,15 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from records import Record
 from scipy import stats
-from scores import N_BINS
 
-from fanbayes.evaluation import metrics, significance
+from fanbayes.evaluation import significance
 from fanbayes.evaluation.significance import WinLoss
-from fanbayes.study.records import Outcomes
+from fanbayes.study.outcomes import Outcomes, reliability_of
+from fanbayes.study.records import Record
 
 MEASURES = ("log_loss", "accuracy", "auc", "brier", "ece")
+RECORDED = {"log_loss": "conditional_entropy", "accuracy": "accuracy", "auc": "auc", "brier": "brier_score"}
 MORE_IS_BETTER = ("accuracy", "auc")
 LEVEL = 0.99
 
@@ -48,15 +48,15 @@ class Result:
 Results = Mapping[str, Mapping[str, Result]]
 
 
-def gather(records: Iterable[Record], n_folds: Mapping[str, int]) -> Results:
+def gather(records: Iterable[Record]) -> Results:
     """Results of the methods on the datasets whose folds are all there."""
     parts: defaultdict[tuple[str, str], dict[int, Record]] = defaultdict(dict)
     for record in records:
-        if "error" not in record and record["n_folds"] == n_folds.get(record["dataset"]):
+        if "error" not in record:
             parts[record["method"], record["dataset"]][record["fold"]] = record
     found: defaultdict[str, dict[str, Result]] = defaultdict(dict)
     for (method, dataset), folds in parts.items():
-        if len(folds) == n_folds[dataset]:
+        if all(len(folds) == record["n_folds"] for record in folds.values()):
             found[method][dataset] = _pool([folds[fold] for fold in sorted(folds)])
     return found
 
@@ -70,19 +70,10 @@ def _pool(folds: Sequence[Record]) -> Result:
         some = ~np.isnan(values)
         return float(np.average(values[some], weights=weight[some])) if some.any() else np.nan
 
-    measures = {name: mean(name) for name in MEASURES} | {"ece": calibration_error(outcomes)}
-    seconds = (float(np.mean([record[name] for record in folds])) for name in ("fit_s", "predict_s"))
+    measures = {measure: mean(name) for measure, name in RECORDED.items()}
+    measures["ece"] = reliability_of([outcomes], "quantile").calibration_error  # of a fold it would be mostly noise
+    seconds = (float(np.mean([record[name] for record in folds])) for name in ("fit_seconds", "predict_seconds"))
     return Result(measures, *seconds, outcomes.loss)
-
-
-def calibration_error(outcomes: Outcomes) -> float:
-    """Of the class predicted, in bins of equal mass; of a fold of few rows it would be mostly noise."""
-    with np.errstate(divide="ignore"):
-        table = np.log(np.stack([1 - outcomes.confidence, outcomes.confidence], axis=1))
-    curve = metrics.reliability_curve(
-        outcomes.correct, table, classes=[False, True], positive=True, n_bins=N_BINS, strategy="quantile"
-    )
-    return float(np.average(np.abs(curve.observed - curve.predicted), weights=curve.count))
 
 
 def common(results: Results, methods: Iterable[str], datasets: Iterable[str]) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from analysis import LEVEL, Results, against_each, compare, mean_ranks, standings, time_ratio
 
-from fanbayes.study.plan import Card
+from fanbayes.study.cards import Card
 
 LARGE = 1_000
 
@@ -119,9 +119,9 @@ def weakest_evidence(method: str, view: View) -> Answer | None:
 
 def accuracy_behind(method: str, view: View) -> Answer | None:
     """Mean accuracy of the method less that of the best other one, in points."""
-    means = {s.method: 100 * s.mean["accuracy"] for s in standings(view.results, view.methods, view.datasets)}
-    if method not in means or len(means) < 2:
+    if method not in view.methods or len(view.methods) < 2 or not view.datasets:
         return None
+    means = {s.method: 100 * s.mean["accuracy"] for s in standings(view.results, view.methods, view.datasets)}
     own = means.pop(method)
     best = max(means, key=means.__getitem__)
     return Answer(own - means[best], f"{own - means[best]:+.2f} ({own:.2f}; {best} {means[best]:.2f})")

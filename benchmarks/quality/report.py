@@ -1,7 +1,7 @@
 """Write the page and the tables of the quality benchmark.
 
-    python benchmarks/quality/report.py --data DIR [--records DIR] [--out DIR]     from the records of a run
-    python benchmarks/quality/report.py [--out DIR]                                again, from OUT/summary.json
+    python benchmarks/quality/report.py --records DIR [--out DIR]     from the records of a run
+    python benchmarks/quality/report.py [--out DIR]                   again, from OUT/summary.json
 
 May be run while the benchmark is still running: methods are compared on the datasets that all have finished.
 """
@@ -15,35 +15,34 @@ from pathlib import Path
 
 from page import page
 from readme import readme
-from records import Records
 from summary import Summary, csv_lines, summary
 
 from fanbayes.files.atomic import write_file
+from fanbayes.study.records import read_study
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, help="folder of datasets with a manifest.json")
-    parser.add_argument("--records", type=Path, default=Path("build/quality"), help="where run.py has written")
+    parser.add_argument("--records", type=Path, help="where run.py has written")
     parser.add_argument("--out", type=Path, default=Path("docs/results/quality"))
     parser.add_argument("--ours", default="fan_cv", help="the method that is held against the others")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    if options.data is not None:
-        summarise(options.data, options.records, options.ours, options.out)
+    if options.records is not None:
+        summarise(options.records, options.ours, options.out)
     for name, content in pages(json.loads((options.out / "summary.json").read_bytes())).items():
         write_file(options.out / name, content.encode())
     print(f"The page: {options.out / 'index.html'}")
 
 
-def summarise(data: Path, folder: Path, ours: str, out: Path) -> None:
+def summarise(folder: Path, ours: str, out: Path) -> None:
     """Write the summary, and the records without what is kept of each row."""
-    from study import read  # needs the libraries of all methods
+    from study import bring_together  # needs the libraries of all methods
 
-    records = Records(folder / "records")
-    found = summary(read(data, records.all(), ours), records.all(), records.runs)
+    head, records = read_study(folder)
+    found = summary(bring_together(head, records, ours), records, head["environments"])
     write_file(out / "summary.json", (json.dumps(found, indent=1) + "\n").encode())
-    write_file(out / "records.csv.xz", lzma.compress("".join(csv_lines(records.all())).encode()))
+    write_file(out / "records.csv.xz", lzma.compress("".join(csv_lines(records)).encode()))
 
 
 def pages(found: Summary) -> dict[str, str]:

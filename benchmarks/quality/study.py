@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from analysis import MEASURES, Results, Standing, against_each, common, gather, standings
-from folds import Half, folds, half
 from goals import Answer, Question, View, questions
 from methods import METHODS
-from records import Record
-from scores import loss_of_shares
+from plan import Half, half
 
-from fanbayes.datasets import load_suite
-from fanbayes.study.plan import Card, describe
+from fanbayes.study.cards import Card
+from fanbayes.study.records import Record
 
 # Each question with its answer for each scope.
 Goals = Sequence[tuple[Question, list[Answer | None]]]
@@ -74,16 +72,19 @@ class Study:
         return [row for row in rows.values() if len(row) == len(MEASURES) + 1]
 
 
-def read(data: Path, records: Sequence[Record], ours: str) -> Study:
-    """Bring the records together with the datasets."""
-    suite = load_suite(data)
-    cards, halves, shares, n_folds = {}, {}, {}, {}
-    for name in suite:
-        dataset = suite[name]
-        parts = folds(dataset)
-        cards[name], halves[name], n_folds[name] = describe(dataset), half(dataset), len(parts)
-        shares[name] = loss_of_shares(dataset.y.astype(str), parts)
-    results = gather(records, n_folds)
+def bring_together(head: Mapping[str, Any], records: Sequence[Record], ours: str) -> Study:
+    """Results by method and dataset, with what `study.json` and the records say of the datasets."""
+    cards = {name: Card(**card) for name, card in head["datasets"].items()}
+    halves = {name: half(card) for name, card in cards.items()}
+    tested: defaultdict[str, dict[int, Record]] = defaultdict(dict)
+    for record in records:
+        if "error" not in record:
+            tested[record["dataset"]][record["fold"]] = record
+    shares = {
+        name: sum(f["loss_of_shares"] * f["n_test"] for f in folds.values()) / sum(f["n_test"] for f in folds.values())
+        for name, folds in tested.items()
+    }
+    results = gather(records)
     if ours not in results:
         raise SystemExit(f"{ours} has finished no dataset: run it first, or give another method by --ours.")
     return Study(results, [method for method in METHODS if method in results], cards, halves, shares, ours)

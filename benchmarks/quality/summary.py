@@ -8,14 +8,16 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from analysis import MEASURES, Comparison
-from records import Record
+from analysis import MEASURES, RECORDED, Comparison
+
+from fanbayes.study.records import Record
 
 if TYPE_CHECKING:  # the methods need their libraries, the pages do not
     from goals import Answer, Question
     from study import Goals, Scope, Study
 
-COLUMNS = ("method", "dataset", "fold", "n_folds", "n_train", "n_test", *MEASURES, "fit_s", "predict_s", "n_components")
+COLUMNS = ("method", "dataset", "fold", "n_folds", "n_train", "n_test", *RECORDED.values(), "ece")
+COLUMNS += ("fit_seconds", "predict_seconds", "n_components")
 
 Summary = dict[str, Any]
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from fanbayes.datasets import Suite
-    from fanbayes.study.plan import Plan
     from fanbayes.study.report import Claim
-    from fanbayes.study.run import Progress
+    from fanbayes.study.runner import Plan, Progress, Summary
 
 study = typer.Typer(help="The two studies of Monti & Cooper (1999), and a page to look at.", no_args_is_help=True)
 
@@ -46,7 +45,7 @@ def real(
     only: OnlyOption = None,
 ) -> None:
     """Compare NB, FM and FAN on real datasets, as they are and discretised."""
-    from fanbayes.study.plan import RealPlan
+    from fanbayes.study.real import RealPlan
 
     _run(RealPlan(seed, folds), _suite(suite, only), out, jobs)
 
@@ -63,7 +62,7 @@ def simulated(
     only: OnlyOption = None,
 ) -> None:
     """Compare the criteria on data drawn from known FAN models."""
-    from fanbayes.study.plan import SimulatedPlan
+    from fanbayes.study.simulated import SimulatedPlan
 
     sizes = tuple(size) if size else SimulatedPlan.sizes
     _run(SimulatedPlan(seed, sizes, test_size, pairs, tuple(only or ())), _suite(suite, only), out, jobs)
@@ -105,10 +104,25 @@ def _suite(spec: str, only: list[str] | None) -> Suite:
         raise typer.BadParameter(str(error)) from None
 
 
-def _run(plan: Plan, suite: Suite, out: Path, jobs: int | None) -> None:
-    from fanbayes.study.plan import title
+def _run(plan: Plan[Any], suite: Suite, out: Path, jobs: int | None) -> None:
     from fanbayes.study.records import OtherStudy
-    from fanbayes.study.run import run_study
+
+    try:
+        summary = run_on_screen(plan, suite, out, jobs)
+    except OtherStudy as error:
+        raise typer.BadParameter(str(error), param_hint="--out") from None
+    for table in _tables(out):
+        screen().print(table)
+    console = screen(stderr=True)
+    _say(console, f"{summary.n_tasks} tasks, {summary.n_resumed} of them done before, {len(summary.failures)} failed.")
+    _say(console, f"Records: {out}. For the page: fanbayes study report {out}")
+
+
+def run_on_screen(
+    plan: Plan[Any], suite: Suite, out: Path, jobs: int | None, about: Mapping[str, str] | None = None
+) -> Summary:
+    """Run a study with a progress bar, and tell what failed and what was left out."""
+    from fanbayes.study.runner import run_study, title
 
     console = screen(stderr=True)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -120,18 +134,13 @@ def _run(plan: Plan, suite: Suite, out: Path, jobs: int | None) -> None:
                 _say(console, f"Failed: {title(progress.task)}: {progress.error}")
 
         try:
-            summary = run_study(plan, suite, out, jobs=jobs or cores, report=tell)
-        except OtherStudy as error:
-            raise typer.BadParameter(str(error), param_hint="--out") from None
+            summary = run_study(plan, suite, out, jobs=jobs or cores, report=tell, about=about)
         except KeyboardInterrupt:
             _say(console, "Stopped; the same command continues here.")
             raise
     for sentence in summary.broken.values():
         _say(console, f"Left out: {sentence}")
-    for table in _tables(out):
-        screen().print(table)
-    _say(console, f"{summary.n_tasks} tasks, {summary.n_resumed} of them done before, {len(summary.failures)} failed.")
-    _say(console, f"Records: {out}. For the page: fanbayes study report {out}")
+    return summary
 
 
 def _say(console: Console, sentence: str) -> None:
@@ -145,7 +154,7 @@ def _bar(console: Console) -> Iterator[Callable[[Progress], None]]:
     from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
 
-    from fanbayes.study.plan import title
+    from fanbayes.study.runner import title
 
     columns = (
         TextColumn("{task.description:<40.40}", markup=False),

@@ -9,7 +9,6 @@ from functools import cached_property
 from itertools import combinations
 from typing import Any
 
-import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
@@ -148,7 +147,6 @@ def cross_validate(
     """
     part = folds(dataset, n_folds, seed)
     tested = np.flatnonzero(part >= 0)
-    rows = nw.from_native(dataset.X, eager_only=True)
     classes = dataset.classes
     found = {}
     for name, model in models.items():
@@ -157,9 +155,9 @@ def cross_validate(
         for fold in range(part.max() + 1):
             report(name, fold)
             train, test = np.flatnonzero(part != fold), np.flatnonzero(part == fold)
-            fitted = clone(model).fit(rows[train].to_native(), dataset.y[train])
+            fitted = clone(model).fit(*dataset.take(train))
             places = [classes.index(label) for label in fitted.classes_.tolist()]
-            log_proba[test[:, None], places] = fitted.predict_log_proba(rows[test].to_native())
+            log_proba[test[:, None], places] = fitted.predict_log_proba(dataset.take(test)[0])
             components.append(fitted.n_components_)
         seconds = time.perf_counter() - began
         found[name] = Predictions(dataset.y[tested], log_proba[tested], classes, components, seconds)

@@ -54,6 +54,11 @@ class ReliabilityCurve:
     observed: NDArray[np.float64]
     count: NDArray[np.float64]
 
+    @property
+    def calibration_error(self) -> float:
+        """Expected calibration error: ``sum_b n_b/n |observed_b - predicted_b|``."""
+        return float(np.average(np.abs(self.observed - self.predicted), weights=self.count))
+
 
 def accuracy(y_true: ArrayLike, y_pred: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
     """Proportion of rows classified correctly.
@@ -299,10 +304,9 @@ def expected_calibration_error(
     float
         Between 0 and 1; lower is better.
     """
-    curve = reliability_curve(
+    return reliability_curve(
         y_true, log_proba, classes=classes, n_bins=n_bins, strategy=strategy, sample_weight=sample_weight
-    )
-    return float(np.average(np.abs(curve.observed - curve.predicted), weights=curve.count))
+    ).calibration_error
 
 
 def _bins(

@@ -100,6 +100,10 @@ class Dataset:
         """Whether each row has a label (n_rows,)."""
         return np.array([label is not None for label in self.y])
 
+    def take(self, rows: NDArray[np.intp]) -> tuple[Any, NDArray[np.object_]]:
+        """Features and labels of some rows, given by their numbers."""
+        return nw.from_native(self.X, eager_only=True)[rows].to_native(), self.y[rows]
+
     @property
     def classes(self) -> list[str]:
         """The distinct labels, sorted."""

@@ -106,10 +106,8 @@ class ReliabilityDisplay(Display):
         if not ax.lines:
             ax.plot([0, 1], [0, 1], color="0.6", linestyle=":", zorder=0, label="perfectly calibrated")
         curve = self.curve
-        error = np.average(np.abs(curve.observed - curve.predicted), weights=curve.count)
-        (self.line_,) = ax.plot(
-            curve.predicted, curve.observed, linewidth=1.2, label=f"{self.name or 'predictions'} (ECE {error:.3f})"
-        )
+        label = f"{self.name or 'predictions'} (ECE {curve.calibration_error:.3f})"
+        (self.line_,) = ax.plot(curve.predicted, curve.observed, linewidth=1.2, label=label)
         colour = self.line_.get_color()
         ax.vlines(curve.predicted, *_wilson(curve.observed, curve.count), color=colour, linewidth=1, alpha=0.4)
         area = 4 + 400 * curve.count / curve.count.sum()

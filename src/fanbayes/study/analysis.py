@@ -18,9 +18,10 @@ from scipy import stats
 
 from fanbayes.evaluation import metrics, significance
 from fanbayes.evaluation.significance import SignedRank, WinLoss
-from fanbayes.study.plan import AFTER_CEM, CRITERIA, Card, Model
-from fanbayes.study.records import Outcomes, Record
-from fanbayes.study.run import roc_area
+from fanbayes.study.cards import Card
+from fanbayes.study.models import AFTER_CEM, CRITERIA, Model
+from fanbayes.study.outcomes import Outcomes, reliability_of, roc_area
+from fanbayes.study.records import Record
 
 Measure: TypeAlias = Literal["accuracy", "conditional_entropy", "roc_area"]
 MEASURES: Mapping[Measure, str] = {
@@ -29,7 +30,6 @@ MEASURES: Mapping[Measure, str] = {
     "roc_area": "ROC area",
 }
 LEVELS = (0.95, 0.99)
-N_BINS = 15
 
 Verdict: TypeAlias = Literal["agrees", "differs", "undecided"]
 CHANCE = 0.05  # largest p-value at which a difference is not put down to chance
@@ -114,8 +114,7 @@ class Result:
     @property
     def calibration_error(self) -> float:
         """Expected calibration error (ECE)."""
-        curve = self.reliability
-        return float(np.average(np.abs(curve.observed - curve.predicted), weights=curve.count))
+        return self.reliability.calibration_error
 
     @property
     def components(self) -> list[int]:
@@ -477,18 +476,6 @@ def won_back(cases: Iterable[Case], column: Column) -> WonBack:
     }
     lost = tuple(name for (name, version), d in differences.items() if version == "raw" and d < 0)
     return WonBack(lost, tuple(name for name in lost if differences.get((name, "discretised"), 0.0) > 0))
-
-
-def reliability_of(outcomes: Sequence[Outcomes]) -> metrics.ReliabilityCurve:
-    """Confidence against accuracy in 15 bins of equal width, each dataset with the same weight."""
-    confidence = np.concatenate([o.confidence for o in outcomes])
-    correct = np.concatenate([o.correct for o in outcomes])
-    weight = np.concatenate([np.full(len(o.correct), 1 / len(o.correct)) for o in outcomes])
-    with np.errstate(divide="ignore"):
-        table = np.log(np.stack([1 - confidence, confidence], axis=1))
-    return metrics.reliability_curve(
-        correct, table, classes=[False, True], positive=True, n_bins=N_BINS, sample_weight=weight
-    )
 
 
 # ---------------------------------------------------------------- simulated data

@@ -9,28 +9,33 @@ from __future__ import annotations
 import json
 import lzma
 import sys
-from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict
 from io import FileIO
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
-from zlib import compress, decompress
+from typing import Any, Protocol, Self
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
-from fanbayes.evaluation.metrics import CLIP
 from fanbayes.files.atomic import append_line, write_file
-from fanbayes.study.plan import Card, Task
-from fanbayes.study.provenance import environment
+from fanbayes.study.cards import Card
 
 Record = dict[str, Any]
 Key = tuple[tuple[str, Any], ...]
 
-IDENTITY = ("dataset", "version", "fold", "size", "pair", "model", "preset", "criterion")
+IDENTITY = ("dataset", "version", "fold", "size", "pair", "model", "method", "preset", "criterion")
 TIMES = ("fit_seconds", "search_seconds", "predict_seconds")
+
+
+class Task(Protocol):
+    """A piece of work: the fields of a dataclass say what it is about."""
+
+    @property
+    def dataset(self) -> str:
+        """Name of its dataset."""
+
+    @property
+    def criteria(self) -> tuple[str, ...]:
+        """What it gives a record for, each."""
 
 
 class StudyError(RuntimeError):
@@ -39,95 +44,6 @@ class StudyError(RuntimeError):
 
 class OtherStudy(StudyError):
     """A folder that belongs to another study, or to the same one with other settings."""
-
-
-# ---------------------------------------------------------------- what is kept of each row
-
-
-@dataclass(frozen=True)
-class Outcomes:
-    """What the tests on one dataset need of each predicted row, all of shape (n,).
-
-    Attributes
-    ----------
-    correct : bool
-    loss : float
-        ``-log p(c | x)`` of the true class, clipped.
-    confidence : float
-        Probability of the class predicted.
-    log_odds : float or None
-        Of the second of two classes.
-    positive : bool or None
-        Whether the second of two classes is the true one.
-    """
-
-    correct: NDArray[np.bool_]
-    loss: NDArray[np.float64]
-    confidence: NDArray[np.float64]
-    log_odds: NDArray[np.float64] | None = None
-    positive: NDArray[np.bool_] | None = None
-
-    def pack(self) -> dict[str, str]:
-        """Shorten for a record: numbers keep five digits, and what follows from them is left out."""
-        if self.log_odds is not None and self.positive is not None:
-            return {"log_odds": _pack(self.log_odds), "positive": _pack_bits(self.positive)}
-        wrong = self.confidence[~self.correct]
-        return {"correct": _pack_bits(self.correct), "loss": _pack(self.loss), "confidence": _pack(wrong)}
-
-    @classmethod
-    def unpack(cls, packed: Mapping[str, str]) -> Outcomes:
-        """Undo `pack`."""
-        if "log_odds" in packed:
-            odds = _unpack(packed["log_odds"])
-            positive = _unpack_bits(packed["positive"], len(odds))
-            loss = np.minimum(np.logaddexp(0.0, np.where(positive, -odds, odds)), -np.log(CLIP))
-            confidence = np.exp(-np.logaddexp(0.0, -np.abs(odds)))
-            return cls((odds > 0) == positive, loss, confidence, odds, positive)
-        loss = _unpack(packed["loss"])
-        correct = _unpack_bits(packed["correct"], len(loss))
-        confidence = np.exp(-loss)
-        confidence[~correct] = _unpack(packed["confidence"])
-        return cls(correct, loss, confidence)
-
-    @classmethod
-    def pool(cls, parts: Iterable[Outcomes]) -> Outcomes:
-        """Rows of all parts, one part after the other."""
-        columns: Any = zip(*([getattr(part, f.name) for f in fields(cls)] for part in parts))
-        pooled: Any = [None if column[0] is None else np.concatenate(column) for column in columns]
-        return cls(*pooled)
-
-
-def _pack(values: ArrayLike) -> str:
-    """Floats of 24 bits: single precision, rounded to its three leading bytes."""
-    rounded = np.ascontiguousarray(values, "<f4").view("<u4") + np.uint32(0x80)
-    planes = rounded.view(np.uint8).reshape(-1, 4)[:, 1:].T
-    return _text(planes.tobytes())
-
-
-def _unpack(text: str) -> NDArray[np.float64]:
-    planes = np.frombuffer(_bytes(text), np.uint8).reshape(3, -1)
-    floats = np.zeros((planes.shape[1], 4), np.uint8)
-    floats[:, 1:] = planes.T
-    return floats.view("<f4")[:, 0].astype(np.float64)
-
-
-def _pack_bits(values: NDArray[np.bool_]) -> str:
-    return _text(np.packbits(values).tobytes())
-
-
-def _unpack_bits(text: str, n: int) -> NDArray[np.bool_]:
-    return np.unpackbits(np.frombuffer(_bytes(text), np.uint8), count=n).astype(np.bool_)
-
-
-def _text(content: bytes) -> str:
-    return b64encode(compress(content, 9)).decode()
-
-
-def _bytes(text: str) -> bytes:
-    return decompress(b64decode(text))
-
-
-# ---------------------------------------------------------------- the folder
 
 
 def key_of(record: Mapping[str, Any]) -> Key:
@@ -148,16 +64,27 @@ class StudyFolder:
         The datasets that will be used. A folder that knows them with other content is refused.
     broken : mapping of str to str
         Datasets that could not be read, and why.
+    about : mapping
+        Which code runs, where and with what. `environments` in the settings lists those of all runs, and each record
+        has the place of its own in that list.
     """
 
-    def __init__(self, path: Path, settings: Mapping[str, Any], cards: list[Card], broken: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        settings: Mapping[str, Any],
+        cards: list[Card],
+        broken: Mapping[str, str],
+        about: Mapping[str, str],
+    ) -> None:
         self.path = path
         head = _head(path, settings)
         _same_content(path, head["datasets"], cards)
         head["datasets"] |= {card.name: asdict(card) for card in cards}
         head["broken"] = {n: why for n, why in (head["broken"] | dict(broken)).items() if n not in head["datasets"]}
-        if (here := environment()) not in head["environments"]:
-            head["environments"].append(here)
+        if dict(about) not in head["environments"]:
+            head["environments"].append(dict(about))
+        self._run = head["environments"].index(dict(about))
         path.mkdir(parents=True, exist_ok=True)
         self._lock = _lock(path / "records.jsonl")
         try:
@@ -178,13 +105,13 @@ class StudyFolder:
         for record in records:
             known = self.records.get(key_of(record))
             if known is None or ("error" in known and known["error"] != record.get("error")):
+                record = record | {"run": self._run}
                 append_line(self.path / "records.jsonl", json.dumps(record, separators=(",", ":")).encode())
                 self.records[key_of(record)] = record
 
     def is_done(self, task: Task) -> bool:
         """Whether each criterion of a task has a record without an error."""
-        about = asdict(task)
-        keys = (key_of(about | {"criterion": criterion}) for criterion in task.criteria)
+        keys = (key_of({**vars(task), "criterion": criterion}) for criterion in task.criteria)
         return all("error" not in self.records.get(key, {"error": "unknown"}) for key in keys)
 
     def _recover(self) -> list[Record]:

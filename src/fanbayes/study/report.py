@@ -15,7 +15,8 @@ from fanbayes.evaluation.significance import WinLoss
 from fanbayes.files.atomic import write_file
 from fanbayes.study import analysis
 from fanbayes.study.analysis import COLUMNS, MAIN, MEASURES, Case, Column, Finding, Result
-from fanbayes.study.plan import CRITERIA, Model
+from fanbayes.study.models import CRITERIA, Model
+from fanbayes.study.outcomes import N_BINS, reliability_of
 from fanbayes.study.records import Record, StudyError, read_settings, read_study
 
 MODELS: tuple[Model, ...] = ("NB", "FM", "FAN")
@@ -69,7 +70,7 @@ def page(studies: Studies) -> str:
 
 def _content(studies: Studies) -> dict[str, Any]:
     """All that the page shows."""
-    content: dict[str, Any] = {"claims": [], "clip": CLIP, "bins": analysis.N_BINS, "chance": analysis.CHANCE}
+    content: dict[str, Any] = {"claims": [], "clip": CLIP, "bins": N_BINS, "chance": analysis.CHANCE}
     for kind, assess in (("real", _real), ("simulated", _simulated)):
         if kind in studies:
             content[kind] = assess(*studies[kind])
@@ -334,7 +335,7 @@ def _reliability(cases: Sequence[Case], column: Column) -> dict[str, Any]:
     for model in MODELS:
         results = [result for case in cases if (result := case.result(model, column)) is not None]
         if results:
-            whole[model] = _curve(analysis.reliability_of([result.outcomes for result in results]))
+            whole[model] = _curve(reliability_of([result.outcomes for result in results]))
     each = [
         {m: _curve(result.reliability) for m in MODELS if (result := case.result(m, column)) is not None}
         for case in cases
