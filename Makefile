@@ -6,7 +6,7 @@ SECTIONS ?=
 RUN := build/published/$(shell git describe --always --dirty --exclude '*')
 SECONDS ?= 300
 
-.PHONY: test test-slow test-oldest fuzz fuzz-full sanitize lint demo docs docs-output bench quality published pages need-data clean
+.PHONY: test test-slow test-oldest fuzz fuzz-full sanitize lint demo docs docs-output bench compare quality published pages need-data clean
 
 .venv/bin/python:
 	python3 -m venv .venv
@@ -84,6 +84,12 @@ docs-output: .venv/.installed
 # Peers live in an environment of their own. DATA=folder adds the benchmarks that need real datasets; SECTIONS names some.
 bench: .bench-venv/.installed
 	.bench-venv/bin/python benchmarks/run.py $(SECTIONS) $(if $(DATA),--data $(DATA))
+
+# Do two commits give the same answers? Each is built in an environment of its own, under build/agreement.
+NEW ?= HEAD
+compare:
+	@test -n "$(OLD)" || { echo "Which commits? OLD=commit, and NEW=commit unless it is HEAD"; exit 2; }
+	python3 benchmarks/agreement/compare.py $(OLD) $(NEW)
 
 # Probabilities against those of other classifiers on the datasets of DATA: hours, but it goes on where it stopped.
 quality: need-data .bench-venv/.installed
