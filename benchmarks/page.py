@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from fanbayes.files.atomic import write_file
+from fanbayes.study.page import html_page
+from fanbayes.study.text import run_text
 
-STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 64rem; margin: 2rem auto; padding: 0 1rem; color: #222 }
-table { border-collapse: collapse; width: 100% } td, th { text-align: left; padding: .25rem .7rem .25rem 0 }
-tr { border-bottom: 1px solid #ddd } .yes { color: #176b37 } .no { color: #a3231f }
-figure { display: inline-block; margin: 1rem 1rem 0 0 } svg { font: 11px system-ui, sans-serif }
+STYLE = """.plot path { fill: none; stroke: currentColor; stroke-width: 1.6; }
+.plot .line text { fill: currentColor; }
 """
+COLOURS = ("--fan", "--continuous", "--mixed", "--nb")
 
 
 def write(folder: Path) -> Path:
@@ -25,17 +25,18 @@ def write(folder: Path) -> Path:
     figures = "".join(_growth(what, files["growth"]["results"]) for what in ("time", "memory") if "growth" in files)
     measured: dict[str, list[str]] = {}
     for name, content in files.items():
-        measured.setdefault(_environment(content), []).append(name)
+        measured.setdefault(run_text(content["environment"]), []).append(name)
     where = "".join(f"<li>{', '.join(names)}: {escape(text)}</li>" for text, names in measured.items())
-    page = folder / "index.html"
-    html = (
-        f"<!doctype html><html lang=en><meta charset=utf-8><title>fanbayes: speed</title><style>{STYLE}</style>"
-        f"<h1>Speed</h1><p>Ratios within one run. Measured on:</p><ul>{where}</ul>"
-        f"<table><tr><th>section<th>what<th>goal<th>reached<th></tr>{lines}</table>"
-        f"<h2>Growth</h2><p>Both axes logarithmic, each axis divided by its first value; a slope of 1 is dashed.</p>"
-        f"{figures}</html>\n"
+    body = (
+        "<header><h1>Speed</h1><p class='lead'>Ratios within one run. Measured on:</p>"
+        f"<ul>{where}</ul></header>\n<main>\n<div class='scroll'><table><thead><tr><th scope='col'>Section</th>"
+        "<th scope='col'>What</th><th scope='col'>Goal</th><th scope='col'>Reached</th><td></td></tr></thead>\n"
+        f"<tbody>\n{lines}</tbody></table></div>\n<section><h2>Growth</h2>\n<div class='plots'>{figures}</div>\n"
+        "<p class='note'>Both axes logarithmic, each axis divided by its first value; a slope of 1 is dashed.</p>"
+        "</section>\n</main>"
     )
-    write_file(page, html.encode())
+    page = folder / "index.html"
+    write_file(page, html_page("fanbayes: speed", body, STYLE).encode())
     return page
 
 
@@ -45,15 +46,9 @@ def goal(r: dict[str, Any]) -> str:
 
 
 def _row(section: str, r: dict[str, Any]) -> str:
-    met = {True: "<td class=yes>yes", False: "<td class=no>no", None: "<td>"}[r["met"]]
-    return f"<tr><td>{section}<td>{escape(r['name'])}<td>{goal(r)}<td>{r['value']:.3g} {escape(r['unit'])}{met}</tr>"
-
-
-def _environment(content: dict[str, Any]) -> str:
-    e = content["environment"]
-    versions = ", ".join(f"{name} {number}" for name, number in e["versions"].items())
-    machine = f"{e['processor']}, {e['cores']} cores, {e['backend']}"
-    return f"{e['date']}, commit {e['commit']}; {machine}; Python {e['python']}, {versions}"
+    mark = {True: '<span class="mark yes">yes</span>', False: '<span class="mark no">no</span>', None: ""}[r["met"]]
+    cells = section, escape(r["name"]), goal(r), f"{r['value']:.3g} {escape(r['unit'])}", mark
+    return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>\n"
 
 
 def _growth(what: str, results: list[dict[str, Any]]) -> str:
@@ -65,23 +60,22 @@ def _growth(what: str, results: list[dict[str, Any]]) -> str:
         return place, height - edge - math.log2(max(y, 0.5)) / widest * (height - 2 * edge)
 
     ticks = "".join(
-        f"<text x={at(2**k, 1)[0]:.0f} y={height - edge + 16} text-anchor=middle>{2**k}</text>"
-        f"<text x={edge - 6} y={at(1, 2**k)[1] + 4:.0f} text-anchor=end>{2**k}</text>"
+        f"<text x='{at(2**k, 1)[0]:.0f}' y='{height - edge + 16}' text-anchor='middle'>{2**k}</text>"
+        f"<text x='{edge - 6}' y='{at(1, 2**k)[1] + 4:.0f}' text-anchor='end'>{2**k}</text>"
         for k in range(6)
     )
     (x0, y0), (x1, y1) = at(1, 1), at(32, 32)
-    lines = f'<path d="M{x0:.0f} {y0:.0f}L{x1:.0f} {y1:.0f}" stroke="#999" stroke-dasharray="4" />'
-    colours = iter(("#1b6ca8", "#b5541c", "#3b7d3a", "#7a4b9d"))
+    lines = f"<line class='diagonal' x1='{x0:.0f}' y1='{y0:.0f}' x2='{x1:.0f}' y2='{y1:.0f}'/>"
     found = [r for r in results if r["name"].startswith(f"slope of {what} ")]
-    for k, (r, colour) in enumerate(zip(found, colours)):
+    for k, (r, colour) in enumerate(zip(found, COLOURS)):
         *_, values = r["detail"].values()
         steps = r["detail"]["steps"]
-        points = [at(s / steps[0], v / values[0]) for s, v in zip(steps, values)]
-        lines += f'<path d="M{"L".join(f"{x:.1f} {y:.1f}" for x, y in points)}" stroke="{colour}" fill="none" />'
-        lines += f'<text x={edge + 10} y={edge + 14 * k} fill="{colour}">{r["detail"]["axis"]}: {r["value"]:.2f}</text>'
+        points = "L".join("{:.1f} {:.1f}".format(*at(s / steps[0], v / values[0])) for s, v in zip(steps, values))
+        name = f"<text x='{edge + 10}' y='{edge + 14 * k}'>{r['detail']['axis']}: {r['value']:.2f}</text>"
+        lines += f"<g class='line' style='color: var({colour})'><path d='M{points}'/>{name}</g>"
     return (
-        f"<figure><svg width={width} height={height} role=img aria-label='growth of {what}'>{lines}{ticks}</svg>"
-        f"<figcaption>{what}, and the slope for each axis</figcaption></figure>"
+        f"<figure class='plot'><svg viewBox='0 0 {width} {height}' role='img' aria-label='growth of {what}'>"
+        f"{lines}{ticks}</svg><figcaption>{what}, and the slope for each axis</figcaption></figure>"
     )
 
 

@@ -11,7 +11,6 @@ import argparse
 import importlib
 import json
 import os
-import platform
 import sys
 import time
 from importlib.metadata import distributions
@@ -25,7 +24,7 @@ from rich.text import Text
 
 from fanbayes import _native
 from fanbayes.files.atomic import write_file
-from fanbayes.study.provenance import commit, processor
+from fanbayes.study.provenance import environment
 
 SECTIONS = [
     "iteration",
@@ -40,7 +39,7 @@ SECTIONS = [
     "memory",
     "missing",
 ]
-PEERS = ["fanbayes", "numpy", "scipy", "scikit-learn", "stepmix", "pomegranate", "lightgbm"]
+PEERS = ["numpy", "scipy", "scikit-learn", "stepmix", "pomegranate", "lightgbm"]
 
 
 def main() -> None:
@@ -63,24 +62,14 @@ def main() -> None:
     print(f"The page: {page.write(options.out)}")
 
 
-def environment() -> dict[str, object]:
-    """Machine, versions and commit."""
-    return {
-        "processor": processor(),
-        "cores": os.cpu_count(),
-        "backend": _native.backend(),
-        "python": platform.python_version(),
-        "versions": {d.name: d.version for d in sorted(distributions(), key=lambda d: d.name) if d.name in PEERS},
-        "commit": commit(Path(__file__).parent),
-        "date": time.strftime("%Y-%m-%d"),
-    }
-
-
 def write(folder: Path, results: dict[str, list[Result]]) -> None:
     """One JSON file for each section, with the environment that it was measured in."""
     folder.mkdir(parents=True, exist_ok=True)
+    installed = {d.name for d in distributions()}
+    about = environment([name for name in PEERS if name in installed], Path(__file__).parent)
+    about["backend"] = _native.backend()
     for name, section in results.items():
-        content = {"environment": environment(), "results": [r.to_json() for r in section]}
+        content = {"environment": about, "results": [r.to_json() for r in section]}
         write_file(folder / f"{name}.json", (json.dumps(content, indent=1) + "\n").encode())
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from fanbayes.study.page import TEMPLATES
 from fanbayes.study.provenance import commit, environment
 from fanbayes.study.records import read_study
 
@@ -62,6 +63,19 @@ def test_the_benchmarks_page_names_the_code(tmp_path):
     assert "asked" not in text
     for file in (ROOT / "benchmarks" / "results").glob("*.json"):
         assert f"commit {json.loads(file.read_text('utf-8'))['environment']['commit']}" in text
+
+
+@pytest.mark.parametrize(
+    "page",
+    [RESULTS / "report.html", QUALITY / "index.html", ROOT / "benchmarks" / "results" / "index.html"],
+    ids=["studies", "comparison", "speed"],
+)
+def test_pages_have_one_style_for_phones_the_dark_and_paper(page):
+    text, style = page.read_text("utf-8"), (TEMPLATES / "page.css").read_text("utf-8")
+    assert f"<style>\n{style}" in text
+    assert '<meta name="viewport"' in text
+    assert "prefers-color-scheme: dark" in style
+    assert "@media print" in style
 
 
 def test_the_page_of_the_studies_names_the_code_and_the_readme_repeats_its_verdicts():

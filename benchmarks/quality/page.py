@@ -5,37 +5,31 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import jinja2
 from figures import rank_figure, scatter_figure
 from settings import COMMAND, SETTINGS
 from summary import Summary
-from text import counts, number, p_text, run_text, seconds, unfinished_text
+from text import counts, seconds, unfinished_text
+
+from fanbayes.study.page import html_page, render
+from fanbayes.study.text import run_text
 
 HERE = Path(__file__).parent
 
 
 def page(found: Summary) -> str:
     """Self-contained HTML in the style of the study's report."""
-    loader = jinja2.ChoiceLoader([jinja2.FileSystemLoader(HERE), jinja2.PackageLoader("fanbayes.study")])
-    environment = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.filters |= {
-        "number": number,
-        "p": p_text,
-        "counts": counts,
-        "seconds": seconds,
-        "run": run_text,
-        "unfinished": unfinished_text,
-    }
     ours = found["ours"]
     others = [method for method in found["methods"] if method != ours]
-    return environment.get_template("page.html.jinja").render(
-        **found,
-        ranks={scope["key"]: rank_figure(scope["standings"], ours) for scope in found["scopes"]},
-        scatters=[(other, scatter_figure(found["datasets"], ours, other)) for other in others],
-        table=dataset_table(found),
-        settings=SETTINGS,
-        command=COMMAND,
-    )
+    content = found | {
+        "ranks": {scope["key"]: rank_figure(scope["standings"], ours) for scope in found["scopes"]},
+        "scatters": [(other, scatter_figure(found["datasets"], ours, other)) for other in others],
+        "table": dataset_table(found),
+        "settings": SETTINGS,
+        "command": COMMAND,
+    }
+    filters = {"counts": counts, "seconds": seconds, "run": run_text, "unfinished": unfinished_text}
+    body = render(HERE / "page.html.jinja", content, filters)
+    return html_page(f"{ours} against other classifiers", body, (HERE / "page.css").read_text("utf-8"))
 
 
 def dataset_table(found: Summary) -> list[dict[str, Any]]:

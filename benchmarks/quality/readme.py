@@ -8,7 +8,9 @@ from typing import Any
 from analysis import MEASURES
 from settings import COMMAND, SETTINGS
 from summary import Summary
-from text import counts, number, p_text, run_text, seconds, unfinished_text
+from text import counts, seconds, unfinished_text
+
+from fanbayes.study.text import number, p_text, run_text
 
 
 def readme(found: Summary) -> str:

@@ -169,22 +169,19 @@ def _estimate(estimate: Estimate | None) -> str:
 
 def _differences(tested: list[Difference]) -> Table:
     from fanbayes.evaluation.comparison import MEASURES
+    from fanbayes.study.text import p_text
 
     rows = [
         [
             MEASURES[d.measure],
             f"{d.better} better than {d.worse}" if d.difference else f"{d.better} as good as {d.worse}",
             f"{d.difference:.4f}",
-            _p_value(d.p_value),
+            p_text(d.p_value),
             "**" if d.p_value < 0.01 else "*" if d.p_value < 0.05 else "",
         ]
         for d in tested
     ]
     return ["measure", "", "by", "p", ""], rows, _TESTS
-
-
-def _p_value(p: float) -> str:
-    return "< 0.0001" if p < 1e-4 else f"{p:.4f}"
 
 
 def _summary(

@@ -6,17 +6,9 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 from fanbayes.commands.output import printable
+from fanbayes.study.page import html_page
 
-_STYLE = """
-:root { color-scheme: light; }
-body { font: 16px/1.5 system-ui, sans-serif; color: #1c2330; max-width: 60rem; margin: 0 auto; padding: 1.5rem 1rem; }
-h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2rem; }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { padding: .3rem .9rem .3rem 0; text-align: right; border-bottom: 1px solid #d9dee6; white-space: nowrap; }
-th:first-child, td.words { text-align: left; }
-figure { margin: 1rem 0; } svg { max-width: 100%; height: auto; } .note { color: #566070; font-size: .9rem; }
-@media print { body { max-width: none; } }
+_STYLE = """td.words { text-align: left !important; }
 """
 
 
@@ -35,23 +27,22 @@ def page(
     tables : headers, rows and a note, by heading
     figures : SVG, by heading
     """
-    parts = [f"<h1>{_text(title)}</h1>", *(f"<p>{_text(text)}</p>" for text in paragraphs)]
+    head = [f"<h1>{_text(title)}</h1>", *(f'<p class="lead">{_text(text)}</p>' for text in paragraphs)]
+    parts = []
     for heading, (headers, rows, remark) in tables.items():
         parts += [f"<h2>{_text(heading)}</h2>", _table(headers, rows), f'<p class="note">{_text(remark)}</p>']
     for heading, svg in figures.items():
         parts += [f"<h2>{_text(heading)}</h2>", f"<figure>{svg[svg.index('<svg') :]}</figure>"]
-    head = (
-        '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{_text(title)}</title><style>{_STYLE}</style>"
-    )
-    body = "\n".join(parts)
-    return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n{body}\n</body></html>\n'
+    sections = "\n".join(parts)
+    return html_page(printable(title), f"<header>{''.join(head)}</header>\n<main>\n{sections}\n</main>", _STYLE)
 
 
 def _table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     head = "".join(f'<th scope="col">{_text(text)}</th>' for text in headers)
     body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
-    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    return (
+        f'<div class="scroll"><table class="numbers"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    )
 
 
 def _cell(text: str) -> str:

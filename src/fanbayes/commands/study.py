@@ -181,7 +181,7 @@ def _claim_table(claims: list[Claim]) -> Table:
     """What the paper says, what was found, and what a test makes of it."""
     from rich.table import Table
 
-    from fanbayes.study.report import p_text
+    from fanbayes.study.text import p_text
 
     table = Table("claim", "paper", "here", "p", "verdict", title="The paper's claims")
     for claim in claims:
@@ -197,6 +197,7 @@ def _tables(folder: Path) -> list[Table]:
     from fanbayes.study import analysis
     from fanbayes.study.records import read_study
     from fanbayes.study.report import find_studies
+    from fanbayes.study.text import number
 
     tables = []
     for kind, path in find_studies(folder).items():
@@ -214,6 +215,6 @@ def _tables(folder: Path) -> list[Table]:
             )
             for mean in analysis.simulated_table(records, "paper"):
                 numbers = (mean.accuracy, mean.roc_area, mean.conditional_entropy, mean.distance, mean.signed)
-                table.add_row(mean.criterion, *("-" if number != number else f"{number:.4f}" for number in numbers))
+                table.add_row(mean.criterion, *(number(value, 4) for value in numbers))
         tables.append(table)
     return tables

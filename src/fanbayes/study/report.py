@@ -15,9 +15,12 @@ from fanbayes.evaluation.significance import WinLoss
 from fanbayes.files.atomic import write_file
 from fanbayes.study import analysis
 from fanbayes.study.analysis import COLUMNS, MAIN, MEASURES, Case, Column, Finding, Result
+from fanbayes.study.cards import Card
 from fanbayes.study.models import CRITERIA, Model
 from fanbayes.study.outcomes import N_BINS, reliability_of
+from fanbayes.study.page import TEMPLATES, html_page, render
 from fanbayes.study.records import Record, StudyError, read_settings, read_study
+from fanbayes.study.text import number
 
 MODELS: tuple[Model, ...] = ("NB", "FM", "FAN")
 PAIRS: tuple[tuple[Model, Model], ...] = (("FAN", "NB"), ("FAN", "FM"), ("FM", "NB"))
@@ -79,31 +82,8 @@ def _content(studies: Studies) -> dict[str, Any]:
 
 
 def _render(content: Mapping[str, Any]) -> str:
-    try:
-        import jinja2
-    except ImportError:
-        raise StudyError("the page needs jinja2: pip install 'fanbayes[report]'.") from None
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("fanbayes.study"), autoescape=True, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters |= {"number": _number, "p": p_text, "ratio": _ratio, "counts": _counts}
-    return environment.get_template("report.html.jinja").render(content)
-
-
-# ---------------------------------------------------------------- numbers as text
-
-
-def _number(value: float | None, digits: int = 3) -> str:
-    if value is None or value != value:
-        return "–"
-    return f"{value:.{digits}f}".replace("-", "−")
-
-
-def p_text(p: float) -> str:
-    """Show a p-value."""
-    if p < 1e-5:
-        return f"{p:.0e}".replace("e-0", "e-") if p > 0 else "0"
-    return f"{p:.2g}" if p < 0.1 else f"{p:.2f}"
+    body = render(TEMPLATES / "report.html.jinja", content, {"ratio": _ratio, "counts": _counts})
+    return html_page("FAN, FM and naive Bayes: Monti & Cooper (1999) reproduced", body)
 
 
 def _ratio(value: float) -> str:
@@ -393,21 +373,15 @@ def _simulated(head: dict[str, Any], records: list[Record]) -> SimulatedStudy:
         _part("Library defaults", hidden, "default"),
         _part("Gold standards with one component, apart", plain, "paper"),
     ]
-    cards = head["datasets"]
+    cards = {name: Card(**card) for name, card in head["datasets"].items()}
     return SimulatedStudy(
         head=head,
         claims=_simulated_claims(parts[0], hidden),
-        gold=[(name, r, _kind(cards[name]), cards[name]["n_classes"]) for name, r in sorted(truth.items())],
+        gold=[(name, r, cards[name].kind, cards[name].n_classes) for name, r in sorted(truth.items())],
         parts=[part for part in parts if part.rows],
         by_size=[(n, analysis.simulated_table([r for r in hidden if r["size"] == n], "paper")) for n in head["sizes"]],
         histograms=_histograms(hidden),
         failures=_failures(records),
-    )
-
-
-def _kind(card: Mapping[str, Any]) -> str:
-    return (
-        "mixed" if card["n_discrete"] and card["n_continuous"] else "discrete" if card["n_discrete"] else "continuous"
     )
 
 
@@ -448,7 +422,7 @@ def _simulated_claims(part: SimulatedPart, records: Sequence[Record]) -> list[Cl
         claims.append(Claim(f"Simulated data: ICL is best by {name}", paper, ours, finding))
     if part.correlations:
         rho = [row.pooled for row in part.correlations]
-        ours = f"{_number(min(rho), 2)} to {_number(max(rho), 2)}"
+        ours = f"{number(min(rho), 2)} to {number(max(rho), 2)}"
         text = "Simulated data: performance falls with the distance from the true r_h (Spearman)"
         finding = Finding(max(rho) < 0, max(row.p_value for row in part.correlations))
         claims.append(Claim(text, "−0.45 to −0.55", ours, finding))

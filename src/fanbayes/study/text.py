@@ -1,0 +1,27 @@
+"""Numbers and facts as text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """A number as pages show it; a dash where there is none."""
+    return "–" if value is None or value != value else f"{value:.{digits}f}".replace("-", "−")
+
+
+def p_text(p: float) -> str:
+    """A p-value by two digits, or by one where only its order of magnitude matters.
+
+    >>> [p_text(p) for p in (0.5, 0.0123, 0.0004, 0.00002)]
+    ['0.50', '0.012', '0.0004', '2e-5']
+    """
+    if 0 < p < 1e-4:
+        return f"{p:.0e}".replace("e-0", "e-")
+    return f"{p:.2g}" if p < 0.1 else f"{p:.2f}"
+
+
+def run_text(run: Mapping[str, object]) -> str:
+    """When, by which code and with what a run was made."""
+    facts = ", ".join(f"{name} {value}" for name, value in run.items() if name not in ("date", "records"))
+    return f"{run['date']}: {facts}"
