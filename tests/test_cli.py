@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 import fanbayes
 from fanbayes import _native
 from fanbayes.commands.options import names, pasted
+from fanbayes.commands.show import describe
 
 PROGRAM = shutil.which("fanbayes", path=sysconfig.get_path("scripts")) or "fanbayes"
 
@@ -334,10 +335,28 @@ def test_fit_names_the_options_that_help(tmp_path):
         ("a.csv", (), 1, "name it or use --ignore ''"),
         ("a.csv", ("--ignore", "", "--continuous", "a"), 1, "correct it, or use --missing or --discrete."),
         ("l.csv", (), 1, "with --encoding cp1252"),
-        ("l.csv", ("--encoding", "none"), 1, "--encoding: there is no encoding 'none'"),
+        ("l.csv", ("--encoding", "none"), 1, "there is no encoding 'none': --encoding utf-8 or"),
         ("a.parquet", (), 1, "column 'a' of a.parquet holds ndarray values (row 1): use --ignore, or convert it"),
     ]:
         refuse("fit", name, "-t", "class", *options, "-o", "m.fan", cwd=tmp_path, code=code, says=says)
+
+
+def test_names_that_read_like_a_remedy_stay_as_they_are(tmp_path):
+    name = "rename or ignore them"
+    (tmp_path / "a.csv").write_text(f"{name},{name},class\n1,2,x\n3,4,y\n")
+    says = f"a.csv has 2 columns '{name}': rename them or use --ignore ("
+    refuse("fit", "a.csv", "-t", "class", "-o", "m.fan", cwd=tmp_path, code=1, says=says)
+
+
+def test_show_finds_the_chosen_size_among_fits_of_equal_likelihood():
+    rng = np.random.default_rng(0)
+    h = rng.integers(3, size=300)
+    X = np.column_stack([h + 0.2 * rng.normal(size=300), (7 * h) % 3 + 0.2 * rng.normal(size=300)])
+    clf = fanbayes.FANClassifier(random_state=0, max_components=4).fit(X, (h == 1).astype(int))
+    chosen = list(clf.selection_["n_components"]).index(clf.n_components_)
+    assert chosen > 0
+    clf.selection_["log_likelihood"] = [clf.log_likelihood_] * len(clf.selection_["n_components"])
+    assert describe(clf)["scores"]["icl"] == clf.selection_["icl"][chosen]
 
 
 def test_fit_refuses(folder, tmp_path):

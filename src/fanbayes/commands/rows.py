@@ -19,23 +19,30 @@ from fanbayes.data.traps import Unseen, absent_trap, unseen_trap
 from fanbayes.files.tables import MISSING, Dataset, DatasetError, column_names, read_table
 from fanbayes.use.model_file import Classifier
 
-# Remedies as the library words them; as options of commands that learn; as options of those that use a model.
-_REMEDIES = {
-    "correct it, list it as a missing value, or declare the column discrete": (
-        "correct it, or use --missing or --discrete",
-        "correct it, or use --missing",
-    ),
-    "correct it, or declare the column discrete": ("correct it, or use --discrete", "correct it"),
-    "store it as numbers, or do not call it continuous": (
-        "store it as numbers, or leave it out of --continuous",
-        "store it as numbers",
-    ),
-    "if they are codes, declare it discrete": ("if they are codes, use --discrete TARGET",),
-    "ignore it, or convert it": ("use --ignore, or convert it", "convert it"),
-    "name it or ignore ''": ("name it or use --ignore ''", "name it"),
-    "rename or ignore them": ("rename them or use --ignore", "rename them"),
-    "there is no encoding": ("--encoding: there is no encoding",),
-    "name its encoding, for example 'cp1252'": ("name its encoding, for example with --encoding cp1252",),
+_HEADER = "(does the first line hold the names?)"
+_ENCODING = {
+    "no_encoding": "--encoding utf-8 or --encoding cp1252 may do",
+    "encoding": "name its encoding, for example with --encoding cp1252, or save it as UTF-8",
+}
+# Remedies as options of commands that learn, and of those that use a model.
+_LEARNING = {
+    **_ENCODING,
+    "not_finite": "correct it, or use --missing or --discrete",
+    "infinite": "correct it, or use --discrete",
+    "not_numeric": "store it as numbers, or leave it out of --continuous",
+    "regression": "if they are codes, use --discrete TARGET",
+    "objects": "use --ignore, or convert it to numbers or text",
+    "unnamed": f"name it or use --ignore '' {_HEADER}",
+    "same_name": f"rename them or use --ignore {_HEADER}",
+}
+_USING = {
+    **_ENCODING,
+    "not_finite": "correct it, or use --missing",
+    "infinite": "correct it",
+    "not_numeric": "store it as numbers",
+    "objects": "convert it to numbers or text",
+    "unnamed": f"name it {_HEADER}",
+    "same_name": f"rename them {_HEADER}",
 }
 
 
@@ -121,11 +128,11 @@ def read_for(
 
 
 def _with_options(error: DatasetError, target: str | None = None) -> DatasetError:
-    """The same error, its remedies said as options of commands that learn a target, or of those that use a model."""
-    text = str(error)
-    for remedy, options in _REMEDIES.items():
-        text = text.replace(remedy, options[-1] if target is None else options[0].replace("TARGET", pasted([target])))
-    return DatasetError(text)
+    """The same error, its remedy said as options of commands that learn a target, or of those that use a model."""
+    words = (_USING if target is None else _LEARNING).get(error.remedy or "")
+    if words is None:
+        return error
+    return DatasetError(f"{error.fault} {words.replace('TARGET', pasted([target or '']))}.")
 
 
 def _absent_columns(

@@ -124,7 +124,7 @@ def describe(clf: NetworkClassifier) -> dict[str, Any]:
     information = feature_information(network, schema)
     order = np.argsort(-information, kind="stable").tolist()
     selection = from_user_table(clf.selection_)
-    candidate = selection["log_likelihood"].index(clf.log_likelihood_)
+    candidate = int(np.argmax(selection[getattr(clf, "criterion", "icl")]))  # naive Bayes is the only one of its kind
     prior = clf.class_prior_
     return {
         "classifier": type(clf).__name__,

@@ -288,13 +288,12 @@ class _Roles:
         for name in wanted:
             if name is not None and name not in present:
                 raise DatasetError(f"{self.table} has no column {name!r}; {near(name, names)}")
-        hint = "(does the first line hold the names?)"
         for name, uses in Counter(name for name in names if name not in self.ignore).items():
             if not name:
                 where = names.index(name) + 1
-                raise DatasetError(f"column {where} of {self.table} has no name: name it or ignore '' {hint}.")
+                raise DatasetError(f"column {where} of {self.table} has no name:", "unnamed")
             if uses > 1:
-                raise DatasetError(f"{self.table} has {uses} columns {name!r}: rename or ignore them {hint}.")
+                raise DatasetError(f"{self.table} has {uses} columns {name!r}:", "same_name")
 
 
 def _dataset(name: str, columns: dict[str, _Column], roles: _Roles, decimal: str = ".") -> Dataset:
@@ -349,7 +348,8 @@ def _classes_of_numbers(y: NDArray[np.object_], where: str, decimal: str) -> NDA
     except ValueError:
         raise DatasetError(
             f"{where} holds {len({*value_of.values()})} different numbers, not all whole, like the target of a "
-            "regression: a classifier needs classes; if they are codes, declare it discrete."
+            "regression: a classifier needs classes;",
+            "regression",
         ) from None
     name_of: dict[float, str] = {}
     for text, value in value_of.items():
@@ -425,7 +425,8 @@ class _Growing:
         if self.kind == "continuous":
             raise DatasetError(
                 f"{self.table}, line {line}: {_quoted(text)} in the continuous column {self.name!r} is not a "
-                "finite number: correct it, list it as a missing value, or declare the column discrete."
+                "finite number:",
+                "not_finite",
             )
         self.kind, self.reason = "discrete", f"{text!r} on line {line} is not a number"
         self.late = bool(self.blocks)
@@ -534,11 +535,11 @@ def _frame_column(series: nw.Series[Any], name: str, roles: _Roles) -> _Column:
         labels = series if stays else _labels(series, where, dates=declared is not None)
         return _Column("discrete", reason, labels, is_text=not dtype.is_numeric())
     if not dtype.is_numeric():
-        raise DatasetError(f"{where} is stored as {dtype}: store it as numbers, or do not call it continuous.")
+        raise DatasetError(f"{where} is stored as {dtype}:", "not_numeric")
     values = series.cast(nw.Float64).to_numpy().astype(np.float64)
     if np.isinf(values).any():
         row = np.flatnonzero(np.isinf(values))[0] + 1
-        raise DatasetError(f"{where} is infinite in row {row}: correct it, or declare the column discrete.")
+        raise DatasetError(f"{where} is infinite in row {row}:", "infinite")
     return _Column("continuous", reason, values)
 
 
@@ -549,9 +550,7 @@ def _labels(series: nw.Series[Any], where: str, *, dates: bool) -> NDArray[np.ob
     for row, (value, null) in enumerate(zip(series.to_list(), series.is_null().to_list())):
         if not null and not isinstance(value, known):
             kind = type(value).__name__
-            raise DatasetError(
-                f"{where} holds {kind} values (row {row + 1}): ignore it, or convert it to numbers or text."
-            )
+            raise DatasetError(f"{where} holds {kind} values (row {row + 1}):", "objects")
         if not null and value == value:
             whole = isinstance(value, float) and value.is_integer()
             labels[row] = str(int(value) if whole else value)

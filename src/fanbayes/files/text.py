@@ -25,8 +25,33 @@ with suppress(ImportError):  # some builds of Python lack xz
     _DAMAGED += (LZMAError,)
 
 
+# What a user can do about a fault; programs that read files may say it in the words of their own options.
+REMEDIES = {
+    "not_finite": "correct it, list it as a missing value, or declare the column discrete",
+    "infinite": "correct it, or declare the column discrete",
+    "not_numeric": "store it as numbers, or do not call it continuous",
+    "regression": "if they are codes, declare it discrete",
+    "objects": "ignore it, or convert it to numbers or text",
+    "unnamed": "name it or ignore '' (does the first line hold the names?)",
+    "same_name": "rename or ignore them (does the first line hold the names?)",
+    "no_encoding": "'utf-8' or 'cp1252' may do",
+    "encoding": "name its encoding, for example 'cp1252', or save it as UTF-8",
+}
+
+
 class DatasetError(ValueError):
-    """A file, column or suite that cannot be used, in one sentence that names it and the remedy."""
+    """A file, column or suite that cannot be used, in one sentence that names it and the remedy.
+
+    Parameters
+    ----------
+    fault : str
+        The sentence, or its beginning if a remedy ends it.
+    remedy : a key of REMEDIES, optional
+    """
+
+    def __init__(self, fault: str, remedy: str | None = None) -> None:
+        super().__init__(fault if remedy is None else f"{fault} {REMEDIES[remedy]}.")
+        self.fault, self.remedy = fault, remedy
 
 
 class Header(NamedTuple):
@@ -65,14 +90,12 @@ def _open_text(path: Path, encoding: str | None) -> Iterator[TextIO]:
             # The csv module has to see line ends as they are.
             text = io.TextIOWrapper(file, encoding=encoding, newline="")
         except (LookupError, ValueError):  # ValueError: a null character in the name
-            raise DatasetError(f"there is no encoding {encoding!r}: 'utf-8' or 'cp1252' may do.") from None
+            raise DatasetError(f"there is no encoding {encoding!r}:", "no_encoding") from None
         try:
             yield text
         except UnicodeError:
-            raise DatasetError(
-                f"{path}{_undecodable(path, encoding)} is not {encoding.removesuffix('-sig')} text: "
-                "name its encoding, for example 'cp1252', or save it as UTF-8."
-            ) from None
+            where = f"{path}{_undecodable(path, encoding)}"
+            raise DatasetError(f"{where} is not {encoding.removesuffix('-sig')} text:", "encoding") from None
 
 
 def _undecodable(path: Path, encoding: str) -> str:
