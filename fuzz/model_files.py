@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fanbayes import FANClassifier, FANClassifierCV, FMClassifier, ModelFileError, NBClassifier, load, save
-from fanbayes.use import model_file
+from fanbayes import FANClassifier, FANClassifierCV, FMClassifier, NBClassifier, load, save
+from fanbayes.data.state import StateError, plain
+from fanbayes.files.container import pack, unpack
+from fanbayes.files.model_file import to_state
 from fuzz.verdict import Fault, answer, require, require_probabilities, require_sums
 
 Content = tuple[dict[str, Any], dict[str, Any]]
@@ -59,10 +61,9 @@ def models() -> tuple[tuple[bytes, dict[str, Any], dict[str, Any]], ...]:
     fitted.append(NBClassifier().fit(X[["length", "mass"]].to_numpy(), group))
     files = []
     for clf in fitted:
-        data = model_file._pack(*model_file._describe(clf))
-        outer = model_file._parse(data[8 : 8 + model_file._header_length(data)])
-        header, arrays = model_file._unpack(outer, data)
-        files.append((data, model_file._plain(header), dict(sorted(arrays.items()))))  # read in any order
+        data = pack(*to_state(clf))
+        header, arrays = unpack(data)
+        files.append((data, plain(header), dict(sorted(arrays.items()))))  # read in any order
     return tuple(files)
 
 
@@ -78,7 +79,7 @@ def try_content(rng: np.random.Generator, folder: Path) -> None:
     path = folder / "model.fan"
     try:
         path.write_bytes(sealed(header, arrays))
-    except (ModelFileError, UnicodeEncodeError):
+    except (StateError, UnicodeEncodeError):
         return  # a header that JSON cannot say, or that is too large, is no file
     clf = answer(lambda: load(path), [str(path)])
     use(clf, rng, folder)
@@ -124,7 +125,7 @@ def use(clf: Any, rng: np.random.Generator, folder: Path) -> None:
 
 def sealed(header: dict[str, Any], arrays: dict[str, Any]) -> bytes:
     """Make a file with the digest that belongs to it, whatever its content."""
-    return model_file._pack({k: v for k, v in header.items() if k != "sha256"}, arrays)
+    return pack({k: v for k, v in header.items() if k != "sha256"}, arrays)
 
 
 def _without_values(clf: Any) -> Any:
@@ -172,7 +173,7 @@ def _change_array(rng: np.random.Generator, header: dict[str, Any], arrays: dict
         array = array.copy()
         array.flat[rng.integers(array.size)] = _pick(rng, [*map(float, NUMBERS), math.nan, math.inf, -math.inf])
         arrays[name] = array
-    elif name.endswith(("mean", "weights", "feature_weights", "offsets", "mixing")):
+    elif name.endswith(("mean", "weights", "feature_weights", "offset", "mixing")):
         arrays[name] = array * 10.0 ** rng.uniform(-60, 60)
     elif name.endswith("sigma2"):
         arrays[name] = 10.0 ** rng.uniform(-100, 100, array.shape)

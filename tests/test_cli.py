@@ -626,6 +626,25 @@ def test_explain_shows_values_outside_of_what_was_seen_as_they_are(folder, rows,
     run("predict", folder / "m.fan", "far.csv", cwd=tmp_path)
 
 
+def test_explain_explains_the_rows_that_it_prints(folder, rows, monkeypatch, capsys):
+    from fanbayes.commands.explain import explain
+
+    seen = []
+    original = fanbayes.FANClassifier.explain
+    monkeypatch.setattr(
+        fanbayes.FANClassifier, "explain", lambda clf, X, **more: seen.append(len(X)) or original(clf, X, **more)
+    )
+    explain(folder / "m.fan", folder / "new.csv", top=15)
+    first = capsys.readouterr().out
+    explain(folder / "m.fan", folder / "new.csv", row=[5, 2], top=15)
+    again = capsys.readouterr().out
+    explain(folder / "m.fan", folder / "new.csv", json=True)
+    assert seen == [5, 2, len(rows)]
+    for number in (2, 5):
+        said = f"Row {number}: " + again.split(f"Row {number}: ")[1].split("Row ")[0].rstrip()
+        assert said in first
+
+
 def test_explain_writes_ascii_where_it_must(folder):
     environment = {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
     out, _ = run("explain", "m.fan", "new.csv", "--row", "1", cwd=folder, env=environment, fresh=True)

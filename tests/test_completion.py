@@ -165,7 +165,7 @@ def test_the_probability_without_a_value_is_the_mean_over_it(majority):
     one["x2"] = None
     each = np.stack([clf.predict_proba(one.assign(x2=v)) for v in "abc"])
     network = clf.imputer_.network
-    [table] = clf._encode(one, *clf.views_[:1])
+    table = clf._encode(one, (clf.schema_,))[clf.schema_]
     states = softmax(posterior(table, network, "states", Workers()), axis=1)
     first = network.layout.first_level[clf.schema_.discrete.index(2)]
     p = states @ np.exp(network.log_table[0, first : first + 3])[:, network.structure.cell_of].T

@@ -55,7 +55,7 @@ def test_contributions_by_their_definition(kind):
         assert found.log_odds[r] == pytest.approx(joints[0] - joints[1], abs=1e-12)
         assert found.prior[r] == pytest.approx(logsumexp(weights[0]) - logsumexp(weights[1]), abs=1e-12)
         posterior = softmax(weights[0] + terms[sides[0]].sum(axis=1))
-        assert found.component[r] == np.argmax(posterior)
+        assert found.part[r] == np.argmax(posterior)
         assert found.responsibility[r] == pytest.approx(posterior.max())
     np.testing.assert_allclose(found.prior + found.contributions.sum(axis=1), found.log_odds, atol=1e-12)
 
@@ -202,7 +202,7 @@ def test_naive_bayes_contributes_its_own_terms(fitted, data):
         for c in ("b", "c")
     }
     np.testing.assert_allclose(found.contributions[:, 1], (log_density["b"] - log_density["c"]).fillna(0.0), atol=1e-10)
-    assert found.component.tolist() == [0] * len(X)
+    assert found.part.tolist() == [0] * len(X)
     np.testing.assert_allclose(found.responsibility, 1.0)
 
 
@@ -242,7 +242,7 @@ def test_the_responsible_component(fitted, data):
     found = clf.explain(X, classes=["a", "b"])
     states = clf._run(clf._table(X), "states")[:, :4]  # of class a
     expected = softmax(states, axis=1)
-    assert found.component.tolist() == expected.argmax(axis=1).tolist()
+    assert found.part.tolist() == expected.argmax(axis=1).tolist()
     np.testing.assert_allclose(found.responsibility, expected.max(axis=1))
 
 

@@ -9,7 +9,7 @@ from oracles import Rows, log_normal
 from scipy.special import logsumexp
 
 from fanbayes.explanation import average
-from fanbayes.explanation.average import Member, attribute_average
+from fanbayes.explanation.average import MemberRows, attribute_average
 from fanbayes.explanation.contributions import attribute
 from fanbayes.learning.expectation import Workers, posterior
 from fanbayes.model.weighted_network import WeightedNetwork
@@ -34,7 +34,7 @@ def bounded(monkeypatch):
 def make_member(world, network, weight, seed):
     rng = np.random.default_rng(seed)
     model = WeightedNetwork(network, rng.uniform(0, 2, N_FEATURES), 0.5 * rng.normal(size=N_CLASSES))
-    return Member(model, world.table, np.arange(N_FEATURES), weight)
+    return MemberRows(model, world.table, np.arange(N_FEATURES), weight)
 
 
 def make_members(kinds, seed=0, n=10):
@@ -137,7 +137,7 @@ def test_log_odds_are_those_of_the_average_of_posteriors():
     total = sum(each)
     np.testing.assert_allclose(found.log_odds, np.log(total[row, pairs[:, 0]] / total[row, pairs[:, 1]]), atol=1e-9)
     shares = np.array([p[row, pairs[:, 0]] for p in each])
-    assert (found.component == shares.argmax(axis=0)).all()
+    assert (found.part == shares.argmax(axis=0)).all()
     np.testing.assert_allclose(found.responsibility, shares.max(axis=0) / total[row, pairs[:, 0]], rtol=1e-9)
 
 
@@ -146,11 +146,11 @@ def test_a_single_member_is_explained_like_its_network(kind):
     world = make_world(5, kind, 4, levels=LEVELS, n_numbers=N_NUMBERS, n=30)
     pairs = some_pairs(30)
     model = WeightedNetwork(world.network, np.ones(N_FEATURES), np.zeros(N_CLASSES))
-    found = explained([Member(model, world.table, np.arange(N_FEATURES), 1.0)], N_FEATURES, pairs)
+    found = explained([MemberRows(model, world.table, np.arange(N_FEATURES), 1.0)], N_FEATURES, pairs)
     wanted = attribute(world.network, world.table, pairs)
     for name in ("log_odds", "prior", "contributions"):
         np.testing.assert_allclose(getattr(found, name), getattr(wanted, name), atol=1e-9)
-    assert (found.component == 0).all()
+    assert (found.part == 0).all()
     np.testing.assert_allclose(found.responsibility, 1.0)
 
 
@@ -166,7 +166,7 @@ def test_weights_of_discrete_columns_are_scaled_tables():
         world.table,
         pairs,
     )
-    found = explained([Member(WeightedNetwork(network, w, b), world.table, np.arange(3), 1.0)], 3, pairs)
+    found = explained([MemberRows(WeightedNetwork(network, w, b), world.table, np.arange(3), 1.0)], 3, pairs)
     for name in ("log_odds", "prior", "contributions"):
         np.testing.assert_allclose(getattr(found, name), getattr(wanted, name), atol=1e-9)
 
@@ -174,10 +174,10 @@ def test_weights_of_discrete_columns_are_scaled_tables():
 def test_equal_members_are_one():
     members, _ = make_members(("fan",), seed=7, n=15)
     [one] = members
-    parts = [Member(one.model, one.table, one.feature_of, v) for v in (0.2, 0.5, 0.3)]
+    parts = [MemberRows(one.model, one.table, one.feature_of, v) for v in (0.2, 0.5, 0.3)]
     a, b = (explained(m, N_FEATURES, some_pairs(15)) for m in (members, parts))
     np.testing.assert_allclose(a.contributions, b.contributions, atol=1e-9)
-    assert (b.component == 1).all()
+    assert (b.part == 1).all()
     np.testing.assert_allclose(b.responsibility, 0.5)
 
 
@@ -192,13 +192,13 @@ def test_members_that_see_the_columns_differently():
     networks = [
         random_network(rng, make_structure(kind, N_CLASSES, 2), layout) for kind, layout in zip(("fan", "fm"), layouts)
     ]
-    members[1] = Member(
+    members[1] = MemberRows(
         WeightedNetwork(networks[0], rng.uniform(0, 2, 5), rng.normal(size=N_CLASSES)),
         encode(swapped, layouts[0]),
         np.array([*order, 4, 3]),
         members[1].weight,
     )
-    members[2] = Member(
+    members[2] = MemberRows(
         WeightedNetwork(networks[1], rng.uniform(0, 2, 2), rng.normal(size=N_CLASSES)),
         encode(fewer, layouts[1]),
         np.array([1, 4]),
@@ -215,7 +215,7 @@ def test_members_that_see_the_columns_differently():
 
 def test_a_feature_that_no_member_sees_contributes_nothing():
     members, _ = make_members(("fan", "nb"), seed=9)
-    apart = [Member(m.model, m.table, m.feature_of + 1, m.weight) for m in members]
+    apart = [MemberRows(m.model, m.table, m.feature_of + 1, m.weight) for m in members]
     found = explained(apart, N_FEATURES + 2, some_pairs(10))
     assert (found.contributions[:, [0, -1]] == 0.0).all()
     wanted = explained(members, N_FEATURES, some_pairs(10))
@@ -229,7 +229,7 @@ def test_sharp_switches_between_members_add_up_too(scale):
     """
     members, rows = make_members(("fan", "per_class", "nb"), seed=10, n=12)
     far = Rows(rows.codes, scale * rows.numbers, rows.labels, rows.weights)
-    members = [Member(m.model, encode(far, m.table.layout), m.feature_of, m.weight) for m in members]
+    members = [MemberRows(m.model, encode(far, m.table.layout), m.feature_of, m.weight) for m in members]
     found = explained(members, N_FEATURES, some_pairs(12))
     size = np.abs(found.contributions).sum(axis=1)
     rest = found.prior + found.contributions.sum(axis=1) - found.log_odds
@@ -244,7 +244,7 @@ def test_blocks_of_rows_do_not_matter(monkeypatch):
     monkeypatch.setattr(average, "_NUMBERS_AT_ONCE", 700)
     found = explained(members, N_FEATURES, some_pairs(25))
     np.testing.assert_allclose(found.contributions, wanted.contributions, atol=1e-12)
-    np.testing.assert_array_equal(found.component, wanted.component)
+    np.testing.assert_array_equal(found.part, wanted.part)
 
 
 def test_what_does_not_add_up_is_an_error(monkeypatch):
@@ -271,5 +271,5 @@ def test_rows_that_stand_for_another_are_members_of_their_weight():
             sum(np.exp(log_joint(m, log_terms(m, rows, k), pairs[r][0])) for m, k in of_row if m.model is one.model)
             for one in members
         ]
-        assert found.component[r] == np.argmax(share)
+        assert found.part[r] == np.argmax(share)
         assert found.responsibility[r] == pytest.approx(max(share) / sum(share), abs=1e-9)

@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 from fanbayes import FANClassifier, FANClassifierCV, FMClassifier, NBClassifier, load, save
-from fanbayes.commands.show import describe
 from fanbayes.data.schema import Column
 from fanbayes.explanation.information import information_gain
 from fanbayes.model.families import categorical
@@ -100,7 +99,7 @@ def test_every_method_answers_with_numbers(fitted, extremes, tmp_path):
     assert (told.information[missing] <= np.log(3) + 1e-3).all()
     found, _ = clf.sample(100, random_state=0)
     assert np.isfinite(found[["u", "v"]]).all(axis=None)
-    shown = describe(clf)
+    shown = clf.describe()
     assert np.isfinite([feature["information"] for feature in shown["features"]]).all()
     assert np.isfinite([t["difference"] for c in shown["components"] for t in c["traits"]]).all()
     for name in X:
@@ -112,7 +111,14 @@ def test_an_average_is_sampled():
     clf = FANClassifierCV(effort="fast", random_state=0).fit(X, y)
     for extremes in EXTREMES.values():
         other = copy.copy(clf)
-        other.networks_ = [drawn(n, extremes, np.random.default_rng(0)) for n in clf.networks_]
+        members = [
+            replace(
+                m,
+                predictor=replace(m.predictor, network=drawn(m.predictor.network, extremes, np.random.default_rng(0))),
+            )
+            for m in clf.average_.members
+        ]
+        other.average_ = replace(clf.average_, members=tuple(members))
         found, _ = other.sample(100, random_state=0)
         assert np.isfinite(found[["u", "v"]]).all(axis=None)
 

@@ -3,6 +3,7 @@
 import pickle
 import threading
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -13,8 +14,11 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, ShuffleSplit, StratifiedKFold
 
 from fanbayes import CostSensitiveClassifier, DataWarning, FANClassifierCV, NBClassifier
+from fanbayes.data import table
 from fanbayes.estimators import fan_cv
+from fanbayes.learning.ensembles import training
 from fanbayes.learning.ensembles.candidates import library
+from fanbayes.learning.ensembles.training import fold_of
 from fanbayes.learning.expectation import Workers, posterior
 from fanbayes.learning.feature_weights import learn_feature_weights
 
@@ -29,7 +33,7 @@ def few(monkeypatch):
     every = library
 
     def smaller(effort, has_numbers):
-        return [fan_cv.replace(f, sizes=(1, 2), n_init=1) for f in every(effort, has_numbers)]
+        return [replace(f, sizes=(1, 2), n_init=1) for f in every(effort, has_numbers)]
 
     monkeypatch.setattr(fan_cv, "library", smaller)
 
@@ -95,9 +99,7 @@ def test_the_average_of_its_members_by_hand(fitted):
     for m in range(len(clf.weights_)):
         alone = clone(clf)
         alone.__dict__.update(clf.__dict__)
-        for name in ("networks_", "predictors_", "views_", "feature_weights_", "offsets_"):
-            setattr(alone, name, getattr(clf, name)[m : m + 1])
-        alone.weights_ = np.ones(1)
+        alone.average_ = replace(clf.average_, members=(replace(clf.average_.members[m], weight=1.0),))
         wanted = wanted + clf.weights_[m] * alone.predict_proba(X)
     np.testing.assert_allclose(clf.predict_proba(X), wanted, atol=1e-12)
 
@@ -110,9 +112,9 @@ def test_members(fitted):
     np.testing.assert_array_equal(clf.members_["weight"], clf.weights_)
     n = len(clf.weights_)
     assert 1 <= n <= 6
-    assert len(clf.members_) == len(clf.networks_) == len(clf.predictors_) == len(clf.views_) == n
-    for network, predictor, fine_tuned in zip(clf.networks_, clf.predictors_, clf.members_["fine_tuned"]):
-        assert (network is not predictor) == fine_tuned
+    predictors = [m.predictor for m in clf.average_.members]
+    assert len(clf.members_) == len(predictors) == n
+    assert [p.fine_tuned is not None for p in predictors] == clf.members_["fine_tuned"].tolist()
     assert clf.n_components_ == clf.members_["n_components"].max()
     assert clf.feature_weights_.shape == (n, X.shape[1])
     assert clf.offsets_.shape == (n, 2)
@@ -121,11 +123,9 @@ def test_members(fitted):
     assert (clf.offsets_[plain] == 0).all()
     common = (clf.members_["feature_weights"] == "common").to_numpy()
     assert (np.ptp(clf.feature_weights_[common], axis=1) == 0).all()
-    for network, view, size, treatment in zip(
-        clf.networks_, clf.views_, clf.members_["n_components"], clf.members_["treatment"]
-    ):
-        assert network.structure.n_components == size
-        assert (view.mixing is not None) == (treatment == "decorrelate")
+    for predictor, size, treatment in zip(predictors, clf.members_["n_components"], clf.members_["treatment"]):
+        assert predictor.n_components == size
+        assert (predictor.view.mixing is not None) == (treatment == "decorrelate")
     assert clf.members_["log_score"].max() <= 0
     assert clf.log_score_ > clf.members_["log_score"].min()
     assert list(clf.feature_names_in_) == list(X.columns)
@@ -155,8 +155,8 @@ def test_threads_and_repetition_do_not_change_a_bit(fitted):
     clf, X, y = fitted
     other = clone(clf).set_params(n_jobs=2).fit(X, y)
     assert_same(clf, other, X)
-    for a, b in zip(clf.networks_, other.networks_):
-        for p, q in zip(a.parameters, b.parameters):
+    for a, b in zip(clf.average_.members, other.average_.members):
+        for p, q in zip(a.predictor.network.parameters, b.predictor.network.parameters):
             np.testing.assert_array_equal(p, q)
     np.testing.assert_array_equal(clf.feature_weights_, other.feature_weights_)
     assert clf.log_score_ == other.log_score_
@@ -240,7 +240,7 @@ def test_samples(fitted):
 
 def test_samples_of_fine_tuned_members_are_like_the_rows(monkeypatch):
     """Fine-tuned tables tell classes apart, and of copies of a column they make little; its values are as frequent."""
-    fine_tuned = [fan_cv.replace(f, sizes=(1,)) for f in library("fast", False) if f.fine_tuned]
+    fine_tuned = [replace(f, sizes=(1,)) for f in library("fast", False) if f.fine_tuned]
     monkeypatch.setattr(fan_cv, "library", lambda effort, has_numbers: fine_tuned)
     rng = np.random.default_rng(0)
     y = np.arange(300) % 2
@@ -253,7 +253,7 @@ def test_samples_of_fine_tuned_members_are_like_the_rows(monkeypatch):
 
 
 def test_samples_of_decorrelated_columns_are_correlated_again(monkeypatch):
-    decorrelated = [fan_cv.replace(f, sizes=(1,)) for f in library("fast", True) if f.treatment == "decorrelate"]
+    decorrelated = [replace(f, sizes=(1,)) for f in library("fast", True) if f.treatment == "decorrelate"]
     monkeypatch.setattr(fan_cv, "library", lambda effort, has_numbers: decorrelated[:1])
     rng = np.random.default_rng(0)
     y = np.arange(400) % 2
@@ -308,24 +308,35 @@ def test_views_do_not_know_the_labels_held_out(treatment):
     X = y[:, None] * [1.0, 2.0] + rng.normal(size=(120, 2)) @ [[1.0, 0.8], [0.0, 0.6]]
     train = np.arange(120) < 80
     other = np.where(train, y, 1 - y)
+    split = (train * 1.0, ~train * 1.0)
     views = [
-        fan_cv._fold(FANClassifierCV()._cases(X, labels, None), treatment, (train * 1.0, ~train * 1.0)).view
+        fold_of(FANClassifierCV()._cases(X, labels, None).training_table(), treatment, split).view
         for labels in (y, other)
     ]
     assert repr(views[0]) == repr(views[1])
-    whole = FANClassifierCV()._cases(X, other, None).view(treatment)[0]
+    rows = FANClassifierCV()._cases(X, other, None).training_table()
+    whole, _ = rows.view(treatment, rows.labels)
     assert repr(whole) != repr(views[0])
-    fold = fan_cv._fold(FANClassifierCV()._cases(X, y, None), treatment, (train * 1.0, ~train * 1.0))
+    fold = fold_of(FANClassifierCV()._cases(X, y, None).training_table(), treatment, split)
     assert (fold.training.labels == y[train]).all()
     assert (fold.held_out.labels == y[~train]).all()
+
+
+def test_rows_are_encoded_once_for_all_folds_and_treatments(monkeypatch, few):
+    original, calls = table.encode_table, []
+    monkeypatch.setattr(table, "encode_table", lambda *given: calls.append(given) or original(*given))
+    columns, y = mixed(60)
+    clf = FANClassifierCV(**FAST).fit(pd.DataFrame(columns), y)
+    assert len(calls) == 1
+    assert set(clf.members_["treatment"]) - {"none"}  # another view than that was encoded is among them
 
 
 def test_feature_weights_are_scored_by_rows_that_they_have_not_seen(monkeypatch, few):
     """Each part held out is scored with feature weights learnt from other parts; those kept are learnt from all."""
     X, y = symbols(60)
     seen = []
-    original = fan_cv._with_feature_weights
-    monkeypatch.setattr(fan_cv, "_with_feature_weights", lambda c: seen.append((c, original(c))) or seen[-1][1])
+    original = training._with_feature_weights
+    monkeypatch.setattr(training, "_with_feature_weights", lambda c: seen.append((c, original(c))) or seen[-1][1])
     FANClassifierCV(**{**FAST, "cv": 3}).fit(X, y)
     for plain, weighted in seen[:2]:
         for i, found in enumerate(weighted):
@@ -482,7 +493,7 @@ def test_a_fit_that_fails_changes_nothing(fitted):
     clf.set_params(cv=2)
     assert clf.__dict__ == before
     np.testing.assert_array_equal(clf.predict_proba(X), wanted)
-    assert not hasattr(clone(clf), "networks_")
+    assert not hasattr(clone(clf), "average_")
 
 
 # ---------------------------------------------------------------- what it is for

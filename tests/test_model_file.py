@@ -19,8 +19,9 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from fanbayes import FANClassifier, FANClassifierCV, FMClassifier, NBClassifier
-from fanbayes.use import model_file
-from fanbayes.use.model_file import ModelFileError, load, save
+from fanbayes.data import state
+from fanbayes.files.container import pack, read
+from fanbayes.files.model_file import ModelFileError, load, save
 
 DATA = Path(__file__).parent / "data"
 
@@ -203,7 +204,7 @@ def test_loads_without_the_frame_library(tmp_path):
     program = (
         "import sys; sys.modules['pandas'] = None\n"
         "import numpy as np\n"
-        "from fanbayes.use.model_file import load\n"
+        "from fanbayes.files.model_file import load\n"
         "clf = load(sys.argv[1])\n"
         "assert isinstance(clf.selection_, dict) and isinstance(clf.starts_, dict)\n"
         "assert clf.classes_.tolist() == ['maybe', 'no', 'yes']\n"
@@ -286,13 +287,13 @@ def sample(tmp_path_factory):
     """Bytes, header and arrays of a small model with every kind of content."""
     path = tmp_path_factory.mktemp("models") / "sample.fan"
     path.write_bytes((DATA / "model-v1.fan").read_bytes())
-    header, arrays = model_file._read(path)
+    header, arrays = read(path)
     return path, path.read_bytes(), header, arrays
 
 
 def sealed(header, arrays):
     """A file with the digest that belongs to it, whatever its content."""
-    return model_file._pack({k: v for k, v in header.items() if k != "sha256"}, arrays)
+    return pack({k: v for k, v in header.items() if k != "sha256"}, arrays)
 
 
 def refusal(data, path):
@@ -313,7 +314,7 @@ def refusal(data, path):
 def test_sealing_alone_is_accepted(sample):
     path, data, header, arrays = sample
     assert refusal(data, path) is None
-    assert refusal(sealed(model_file._plain(header), arrays), path) is None
+    assert refusal(sealed(state.plain(header), arrays), path) is None
 
 
 @pytest.mark.parametrize("n", [0, 1, 7, 8, 9, 40, 1000, -8, -1])
@@ -387,7 +388,7 @@ def test_any_altered_byte_is_noticed(sample):
 )
 def test_inconsistent_headers(change, sentence, sample):
     path, _, header, arrays = sample
-    assert sentence in refusal(sealed({**model_file._plain(header), **change}, arrays), path)
+    assert sentence in refusal(sealed({**state.plain(header), **change}, arrays), path)
 
 
 @pytest.mark.parametrize(
@@ -410,7 +411,7 @@ def test_inconsistent_headers(change, sentence, sample):
 )
 def test_inconsistent_columns(change, sample):
     path, _, header, arrays = sample
-    plain = model_file._plain(header)
+    plain = state.plain(header)
     first, *others = plain["schema"]["columns"]
     schema = {**plain["schema"], "columns": [{**first, **change}, *others]}
     sentence = refusal(sealed({**plain, "schema": schema}, arrays), path)
@@ -438,7 +439,7 @@ def test_inconsistent_columns(change, sample):
 )
 def test_wrong_arrays(name, change, sentence, sample):
     path, _, header, arrays = sample
-    plain = model_file._plain(header)
+    plain = state.plain(header)
     assert sentence in refusal(sealed(plain, {**arrays, name: change(arrays[name])}), path)
     without = {k: a for k, a in arrays.items() if k != name}
     assert "arrays that it should" in refusal(sealed(plain, without), path)
@@ -447,7 +448,7 @@ def test_wrong_arrays(name, change, sentence, sample):
 def test_memory_stays_small(sample):
     """Small files that claim to be large."""
     path, data, header, arrays = sample
-    plain = model_file._plain(header)
+    plain = state.plain(header)
     factors = ["class", "component | class"]
     wide = {"dtype": "str", "values": ["x" * 16_000, *map(str, range(2000))]}
     wider = {"dtype": "str", "values": ["x" * 1_000_000, *map(str, range(100_000))]}
@@ -479,8 +480,8 @@ def test_states_without_arrays_in_an_average(tmp_path):
     """Each of many members may not claim what would be right for one."""
     X, y = np.arange(40.0)[:, None], np.arange(40) // 20
     save(FANClassifierCV(effort="fast", random_state=0).fit(X, y), tmp_path / "m")
-    header, arrays = model_file._read(tmp_path / "m")
-    plain = model_file._plain(header)
+    header, arrays = read(tmp_path / "m")
+    plain = state.plain(header)
     plain["members"][0]["structure"]["n_components"] = [10**5] * 2
     assert "it has 200000 states, and not the numbers for so many" in refusal(sealed(plain, arrays), tmp_path / "m")
 

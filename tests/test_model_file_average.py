@@ -9,7 +9,8 @@ from sklearn.model_selection import KFold
 from test_model_file import make_rows, refusal, sealed
 
 from fanbayes import FANClassifierCV, load, save
-from fanbayes.use import model_file
+from fanbayes.data.state import plain
+from fanbayes.files.container import read
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +24,7 @@ def average():
 def sample(average, tmp_path_factory):
     path = tmp_path_factory.mktemp("models") / "average.fan"
     save(average, path)
-    header, arrays = model_file._read(path)
+    header, arrays = read(path)
     return path, path.read_bytes(), header, arrays
 
 
@@ -39,8 +40,9 @@ def test_everything_comes_back(average, sample):
     assert again.cv == 5  # a splitter is not kept
     drawn, wanted = (clf.sample(20, random_state=1) for clf in (again, average))
     assert drawn[0].equals(wanted[0])
-    assert any(m is not n for m, n in zip(average.networks_, average.predictors_))  # else half of it is not tested
-    assert any(view.mixing is not None for view in average.views_)
+    predictors = [m.predictor for m in average.average_.members]
+    assert any(p.fine_tuned is not None for p in predictors)  # else half of it is not tested
+    assert any(p.view.mixing is not None for p in predictors)
 
 
 def test_not_fitted(tmp_path):
@@ -57,11 +59,11 @@ def change_view(header, arrays):
 
 
 def change_feature_weights(header, arrays):
-    arrays["feature_weights"] = -arrays["feature_weights"]
+    arrays["members/0/feature_weights"] = -arrays["members/0/feature_weights"]
 
 
 def change_mean(header, arrays):
-    arrays["imputer.mean"] = 1e9 * arrays["imputer.mean"]
+    arrays["imputer/mean"] = 1e9 * arrays["imputer/mean"]
 
 
 def lose_member(header, arrays):
@@ -69,7 +71,7 @@ def lose_member(header, arrays):
 
 
 def lose_array(header, arrays):
-    del arrays["member.0.mean"]
+    del arrays["members/0/mean"]
 
 
 def rename_column(header, arrays):
@@ -81,7 +83,7 @@ def rename_column(header, arrays):
 )
 def test_inconsistent_members(change, sample):
     path, _, header, arrays = sample
-    header, arrays = model_file._plain(header), dict(arrays)
+    header, arrays = plain(header), dict(arrays)
     assert refusal(sealed(header, arrays), path) is None
     change(header, arrays)
     assert refusal(sealed(header, arrays), path)

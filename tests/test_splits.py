@@ -13,8 +13,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*too few to judge models by")
 
 def splits_of(cv, X, y, sample_weight=None, seed=0, groups=None):
     cases = FANClassifierCV()._cases(X, y, sample_weight)
-    _, table = cases.view("none")
-    return split_rows(cv, cases, table, seed, read_groups(groups, cases))
+    return split_rows(cv, cases, cases.training_table().table, seed, read_groups(groups, cases))
 
 
 def numbers(n, n_features=2, seed=0):

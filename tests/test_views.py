@@ -7,7 +7,8 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from fanbayes import FANClassifier, MDLPDiscretizer, NBClassifier
 from fanbayes.data.sources import array_sources
-from fanbayes.data.views import View, learn_view, whitening
+from fanbayes.data.table import encode_table
+from fanbayes.data.views import View, training_table, whitening
 
 
 def correlated(n=400, k=4, n_classes=3, seed=0):
@@ -25,8 +26,8 @@ def standardised(X):
 def see(X, y, treatment, weights=None, known=None):
     sources = list(array_sources(X, [f"x{j}" for j in range(X.shape[1])]))
     symbolic = [s.symbolic for s in sources]
-    known = y if known is None else known
-    view, table = learn_view(sources, symbolic, None, y, weights, treatment, known, int(y.max()) + 1)
+    rows = training_table(sources, symbolic, None, y, weights, int(y.max()) + 1)
+    view, table = rows.view(treatment, y if known is None else known)
     return view, view.mix(table)
 
 
@@ -234,3 +235,23 @@ def test_left_as_they_are():
     view, table = see(X, y, "none")
     np.testing.assert_allclose(table.numbers, standardised(X), rtol=1e-9, atol=1e-12)
     assert view.mix(table) is table
+
+
+def test_bins_of_what_was_read_once_are_those_of_the_columns():
+    """Discrete columns keep their codes, though bins change the order of the columns; wide ones stay wide."""
+    rng = np.random.default_rng(0)
+    y = np.arange(600, dtype=np.int32) % 2
+    X = np.column_stack(
+        [y + rng.normal(size=600), rng.integers(0, 400, 600), np.full(600, np.nan), np.ones(600), rng.normal(size=600)]
+    )
+    X[::9, 0] = X[::7, 1] = np.nan
+    sources = list(array_sources(X, list("abcde")))
+    rows = training_table(sources, [False, True, False, False, False], None, y, None, 2)
+    view, table = rows.view("mdlp", y)
+    wanted = encode_table(view.schema, sources, 600)
+    assert [c.kind for c in view.schema.columns] == ["binned", "discrete", "continuous", "binned", "binned"]
+    assert view.schema["a"].n_levels > 1
+    assert table.wide.shape == (600, 1)
+    for found, block in ((table.narrow, wanted.narrow), (table.wide, wanted.wide), (table.numbers, wanted.numbers)):
+        np.testing.assert_array_equal(found, block)
+    assert table.labels is rows.table.labels

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fanbayes.estimators.classifiers import FANClassifier, FMClassifier, NBClassifier
     from fanbayes.estimators.discretizer import MDLPDiscretizer
     from fanbayes.estimators.fan_cv import FANClassifierCV
-    from fanbayes.use.model_file import ModelFileError, load, save
+    from fanbayes.files.model_file import ModelFileError, load, save
 
 __version__ = "0.1.0"
 __all__ = [
@@ -46,7 +46,7 @@ _WHERE = {
     "fanbayes.decisions.classifier": ["CostSensitiveClassifier"],
     "fanbayes.decisions.costs": ["decide"],
     "fanbayes.decisions.priors": ["adjust_prior", "estimate_prior"],
-    "fanbayes.use.model_file": ["ModelFileError", "load", "save"],
+    "fanbayes.files.model_file": ["ModelFileError", "load", "save"],
 }
 _MODULES = ("datasets", "metrics", "plotting", "significance")
 

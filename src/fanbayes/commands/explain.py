@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
+from warnings import catch_warnings
 
 import typer
 
@@ -54,8 +55,7 @@ def explain(
     if (label is None) != (against is None):
         raise WrongUse("--class and --against name the two classes to compare: give both or neither.")
     from fanbayes.commands.rows import read_for
-    from fanbayes.estimators.fan_cv import FANClassifierCV
-    from fanbayes.use.model_file import load
+    from fanbayes.files.model_file import load
 
     clf = load(model)
     X, _ = read_for(
@@ -71,33 +71,43 @@ def explain(
     if pair is not None and pair[0] == pair[1]:
         raise WrongUse("--class and --against must differ.")
     with warnings_as_notes():
-        found = clf.explain(X, classes=pair)
         proba = clf.predict_proba(X)
-    n = len(found.log_odds)
+    n = len(proba)
     wanted = [number - 1 for number in row] if row else list(range(n))
     if max(wanted) >= n:
         raise WrongUse(f"--row {max(wanted) + 1}: {rows} has {n} rows.")
     if not row and not json:
         wanted = wanted[:MOST_ROWS]
-    found = _as_given(found, clf.schema_.columns, X, wanted)
+    some, proba = _taken(X, wanted), proba[wanted]
+    with catch_warnings(action="ignore"):  # all has been said of all rows
+        found = clf.explain(some, classes=pair)
+    found = _as_given(found, clf.schema_.columns, some, wanted)
     if json:
-        print_json([_record(found, proba, clf.classes_, k) for k in wanted])
+        print_json([_record(found, proba[k], clf.classes_, k, i + 1) for k, i in enumerate(wanted)])
         return
     console = screen()
-    for k in wanted:
+    for k, i in enumerate(wanted):
         part = None
-        if isinstance(clf, FANClassifierCV):
-            part = f"member {found.component[k]}"
+        if found.kind_of_part == "member":
+            part = f"member {found.part[k]}"
         elif clf.n_components_ > 1:
             of_class = "" if clf.network_.structure.has_common_components else f"{found.classes[k, 0]}/"
-            part = f"component {of_class}h{found.component[k]}"
-        _print_row(console, found, proba[k], clf.classes_, k, top, part)
+            part = f"component {of_class}h{found.part[k]}"
+        _print_row(console, found, proba[k], clf.classes_, k, i + 1, top, part)
     if not row and n > MOST_ROWS:
         note(f"{rows} has {n} rows, of which the first {MOST_ROWS} are shown; --row picks others, --json gives all.")
 
 
-def _as_given(found: Explanation, columns: Sequence[Column], X: Any, wanted: list[int]) -> Explanation:
-    """Show numbers outside of what was seen in training as they were given, and note them."""
+def _taken(X: Any, rows: list[int]) -> Any:
+    """Some rows of an array or a frame."""
+    import narwhals as nw
+    import numpy as np
+
+    return X[rows] if isinstance(X, np.ndarray) else nw.from_native(X, eager_only=True)[rows].to_native()
+
+
+def _as_given(found: Explanation, columns: Sequence[Column], X: Any, numbers: list[int]) -> Explanation:
+    """Show values outside of what was seen in training as they were given, and note them by their rows."""
     import narwhals as nw
     import numpy as np
 
@@ -107,14 +117,14 @@ def _as_given(found: Explanation, columns: Sequence[Column], X: Any, wanted: lis
         if column.kind == "discrete" or column.name not in texts:
             continue
         given = np.asarray(X[:, j] if frame is None else frame[column.name].to_numpy(), np.float64)
-        outside = [k for k in wanted if not column.low <= given[k] <= column.high and given[k] == given[k]]
+        outside = np.flatnonzero(~((column.low <= given) & (given <= column.high)) & ~np.isnan(given)).tolist()
         if not outside:
             continue
         if column.kind == "continuous":
             own = {k: f"{given[k]:.12g}" for k in outside}
             texts[column.name] = tuple(own.get(k, text) for k, text in enumerate(texts[column.name]))
         first, more = outside[0], f" and {len(outside) - 1} more" if len(outside) > 1 else ""
-        seen = f"{column.low:g} to {column.high:g} (row {first + 1}{more})"
+        seen = f"{column.low:g} to {column.high:g} (row {numbers[first] + 1}{more})"
         note(f"{column.name} = {given[first]:g} lies outside of what was seen, {seen}.")
     return replace(found, values=tuple(texts.values()))
 
@@ -127,20 +137,20 @@ def _known(text: str, classes: NDArray[Any]) -> Any:
     raise WrongUse(f"{text!r} is not a class of the model; the classes are {', '.join(map(str, classes.tolist()))}.")
 
 
-def _record(found: Explanation, proba: NDArray[Any], classes: NDArray[Any], k: int) -> dict[str, Any]:
+def _record(found: Explanation, proba: NDArray[Any], classes: NDArray[Any], k: int, number: int) -> dict[str, Any]:
     """One row for machines."""
     return {
-        "row": k + 1,
+        "row": number,
         "class": found.classes[k, 0],
         "against": found.classes[k, 1],
-        "probabilities": dict(zip(classes.tolist(), proba[k].tolist())),
+        "probabilities": dict(zip(classes.tolist(), proba.tolist())),
         "log_odds": found.log_odds[k],
         "prior": found.prior[k],
         "contributions": [
             {"feature": name, "value": values[k], "contribution": contribution}
             for name, values, contribution in zip(found.features, found.values, found.contributions[k].tolist())
         ],
-        "component": found.component[k],
+        found.kind_of_part: found.part[k],
         "responsibility": found.responsibility[k],
         "worth_observing": [{"feature": name, "information": gain} for name, gain in _worth_observing(found, k)],
     }
@@ -158,12 +168,13 @@ def _print_row(
     proba: NDArray[Any],
     classes: NDArray[Any],
     k: int,
+    number: int,
     top: int,
     part: str | None,
 ) -> None:
     one, other = found.classes[k]
     ranked = sorted(zip(classes.tolist(), proba.tolist()), key=lambda pair: -pair[1])
-    console.print(f"Row {k + 1}: " + ", ".join(f"{name} {_percent(p)}" for name, p in ranked[:4]), style="bold")
+    console.print(f"Row {number}: " + ", ".join(f"{name} {_percent(p)}" for name, p in ranked[:4]), style="bold")
     console.print(f"What speaks for {one} (right) and for {other} (left), in log-odds:")
     console.print()
     for line in chart(found, k, top, block(console), console.width if console.is_terminal else None):

@@ -75,10 +75,11 @@ def fit(
     require_target(out, data)
     from fanbayes.commands.models import classifier
     from fanbayes.commands.rows import read_labelled
-    from fanbayes.commands.show import members_of, print_members, score_text
+    from fanbayes.commands.show import print_members, score_text
     from fanbayes.commands.traps import note_training_traps
+    from fanbayes.data.frames import rows_of
     from fanbayes.estimators.fan_cv import FANClassifierCV
-    from fanbayes.use.model_file import save
+    from fanbayes.files.model_file import save
 
     dataset = read_labelled(
         data,
@@ -108,7 +109,7 @@ def fit(
     if json:
         print_json(_summary(clf, dataset, columns, model, out))
     elif isinstance(clf, FANClassifierCV):
-        print_members(console, members_of(clf))
+        print_members(console, rows_of(clf.members_))
         console.print(f"Log score of rows held out: {score_text(clf.log_score_)}.")
         console.print(f"Model: {out}. To look at it: fanbayes show {out}")
     else:
@@ -277,8 +278,7 @@ def _summary(
     model: Model,
     out: Path,
 ) -> dict[str, Any]:
-    from fanbayes.commands.show import members_of
-    from fanbayes.data.frames import from_user_table
+    from fanbayes.data.frames import rows_of
     from fanbayes.estimators.fan_cv import FANClassifierCV
 
     about: dict[str, Any] = {
@@ -291,10 +291,9 @@ def _summary(
         "model": model.value,
     }
     if isinstance(clf, FANClassifierCV):
-        return about | {"members": members_of(clf), "log_score": clf.log_score_, "out": str(out)}
-    candidates = from_user_table(clf.selection_)
+        return about | {"members": rows_of(clf.members_), "log_score": clf.log_score_, "out": str(out)}
     return about | {
-        "candidates": [dict(zip(candidates, values)) for values in zip(*candidates.values())],
+        "candidates": rows_of(clf.selection_),
         "components": clf.n_components_,
         "converged": clf.converged_,
         "out": str(out),

@@ -78,7 +78,7 @@ def predict(
     given_prior = None if prior is None else parse_prior(prior)
 
     from fanbayes.commands.rows import read_for
-    from fanbayes.use.model_file import load
+    from fanbayes.files.model_file import load
 
     clf = load(model)
     kept_names = options.names(keep)

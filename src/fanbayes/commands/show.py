@@ -12,12 +12,8 @@ from fanbayes.commands.output import block, print_json, print_table, screen, sho
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from fanbayes.estimators.base import NetworkClassifier
-    from fanbayes.estimators.fan_cv import FANClassifierCV
-    from fanbayes.explanation.profiles import Profiles
 
 MOST_COMPONENTS = 40
-_TRAITS = 4
 
 
 def show(
@@ -26,50 +22,13 @@ def show(
     json: options.Json = False,
 ) -> None:
     """Show a model: its size, priors and components, and what each feature tells about the class."""
-    from fanbayes.estimators.fan_cv import FANClassifierCV
-    from fanbayes.use.model_file import load
+    from fanbayes.files.model_file import load
 
-    clf = load(model)
-    average = isinstance(clf, FANClassifierCV)
-    about = describe_average(clf) if isinstance(clf, FANClassifierCV) else describe(clf)
+    about = load(model).describe()
     if json:
         print_json({"file": str(model), **about})
     else:
-        (_print_average if average else _print)(screen(), str(model), about, top)
-
-
-def members_of(clf: FANClassifierCV) -> list[dict[str, Any]]:
-    """Members of an average, the weightiest first."""
-    from fanbayes.data.frames import from_user_table
-
-    columns = from_user_table(clf.members_)
-    return [dict(zip(columns, values)) for values in zip(*columns.values())]
-
-
-def describe_average(clf: FANClassifierCV) -> dict[str, Any]:
-    """Everything that is shown of an average; features with the weighted means over its members."""
-    import numpy as np
-
-    from fanbayes.explanation.information import feature_information
-
-    by_member = [feature_information(network, view.schema) for network, view in zip(clf.networks_, clf.views_)]
-    information, weights = clf.weights_ @ np.array(by_member), clf.weights_ @ clf.feature_weights_
-    return {
-        "classifier": type(clf).__name__,
-        "settings": clf.get_params(),
-        "log_score": clf.log_score_,
-        "classes": [{"class": c, "prior": p} for c, p in zip(clf.classes_.tolist(), clf.class_prior_.tolist())],
-        "members": members_of(clf),
-        "features": [
-            {
-                "feature": clf.schema_[j].name,
-                "kind": clf.schema_[j].kind,
-                "information": float(information[j]),
-                "weight": float(weights[j]),
-            }
-            for j in np.argsort(-information, kind="stable").tolist()
-        ],
-    }
+        (_print_average if "members" in about else _print)(screen(), str(model), about, top)
 
 
 def score_text(log_score: float) -> str:
@@ -110,61 +69,6 @@ def _print_average(console: Console, name: str, about: dict[str, Any], top: int)
     print_table(console, ["feature", "kind", "information", "weight"], rows, left=(0, 1))
     if len(features) > top:
         console.print(f"and {len(features) - top} more (--top {len(features)} lists all).")
-
-
-def describe(clf: NetworkClassifier) -> dict[str, Any]:
-    """Everything that is shown."""
-    import numpy as np
-
-    from fanbayes.data.frames import from_user_table
-    from fanbayes.explanation.information import feature_information
-    from fanbayes.explanation.profiles import component_profiles
-
-    schema, network = clf.schema_, clf.network_
-    information = feature_information(network, schema)
-    order = np.argsort(-information, kind="stable").tolist()
-    selection = from_user_table(clf.selection_)
-    candidate = int(np.argmax(selection[getattr(clf, "criterion", "icl")]))  # naive Bayes is the only one of its kind
-    prior = clf.class_prior_
-    return {
-        "classifier": type(clf).__name__,
-        "settings": clf.get_params(),
-        "n_components": clf.n_components_,
-        "common_components": network.structure.has_common_components,
-        "n_parameters": selection["n_parameters"][candidate],
-        "log_likelihood": clf.log_likelihood_,
-        "converged": clf.converged_,
-        "scores": {name: selection[name][candidate] for name in ("icl", "bic", "aic", "cs")},
-        "classes": [{"class": label, "prior": p} for label, p in zip(clf.classes_.tolist(), prior.tolist())],
-        "components": _components(component_profiles(network, schema), clf),
-        "features": [
-            {
-                "feature": schema[j].name,
-                "kind": schema[j].kind,
-                "levels": schema[j].n_levels,
-                "information": float(information[j]),
-            }
-            for j in order
-        ],
-    }
-
-
-def _components(profiles: Profiles, clf: NetworkClassifier) -> list[dict[str, Any]]:
-    """Each cell with its share and the traits in which it differs most."""
-    import numpy as np
-
-    labels = clf.classes_.tolist()
-    cells = []
-    for k, share in enumerate(profiles.share.tolist()):
-        difference = profiles.difference[:, k]
-        strongest = [i for i in np.argsort(-np.abs(difference), kind="stable").tolist() if abs(difference[i]) >= 0.05]
-        traits = [
-            {"feature": profiles.traits[i][0], "level": profiles.traits[i][1], "difference": float(difference[i])}
-            for i in strongest[:_TRAITS]
-        ]
-        of_class = {} if profiles.class_of is None else {"class": labels[profiles.class_of[k]]}
-        cells.append({**of_class, "component": int(profiles.component_of[k]), "share": share, "traits": traits})
-    return cells
 
 
 def _print(console: Console, name: str, about: dict[str, Any], top: int) -> None:

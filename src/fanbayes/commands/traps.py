@@ -25,9 +25,9 @@ def note_training_traps(dataset: Dataset) -> None:
     from fanbayes.estimators.classifiers import NBClassifier
 
     cases = NBClassifier()._cases(dataset.X, dataset.y, None)
-    view, _ = cases.view("none")
+    schema, _ = cases.encoded("none")
     declared = {name for name, reason in dataset.reasons.items() if reason.startswith("declared")}
-    for trap in training_traps(view.schema, cases.sources, None, declared):
+    for trap in training_traps(schema, cases.sources, None, declared):
         note_trap(trap)
 
 

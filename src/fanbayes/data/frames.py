@@ -31,6 +31,12 @@ def from_user_table(table: Any) -> dict[str, list[Any]]:
     return columns
 
 
+def rows_of(table: Any) -> list[dict[str, Any]]:
+    """Rows of a table that was handed to the user."""
+    columns = from_user_table(table)
+    return [dict(zip(columns, values)) for values in zip(*columns.values())]
+
+
 def to_user_rows(columns: Sequence[Any], schema: Schema) -> Any:
     """Values of each column as rows like those that the schema was learnt from.
 

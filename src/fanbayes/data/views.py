@@ -8,9 +8,8 @@ is then linear discriminant analysis. A missing value stays missing, and counts 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 from fanbayes.data.mdl import cut_points
 from fanbayes.data.schema import Schema
 from fanbayes.data.sources import Source
-from fanbayes.data.table import EncodedTable, encode_table, learn_table
+from fanbayes.data.table import EncodedTable, binned_codes, encode_table, layout_of, learn_table
 
 Floats = NDArray[np.float64]
 Treatment = Literal["none", "mdlp", "decorrelate"]
@@ -59,31 +58,99 @@ class View:
         return replace(table, numbers=numbers)
 
 
-def learn_view(
+@dataclass(frozen=True)
+class Encodings:
+    """Rows as each of several schemas encodes them, their columns not mixed.
+
+    Attributes
+    ----------
+    schemas : tuple of Schema
+    tables : tuple of EncodedTable, one for each
+    """
+
+    schemas: tuple[Schema, ...]
+    tables: tuple[EncodedTable, ...]
+
+    def __getitem__(self, schema: Schema) -> EncodedTable:
+        """The rows by one of the schemas, the very same object."""
+        return self.tables[[s is schema for s in self.schemas].index(True)]
+
+    def only(self, rows: NDArray[np.intp]) -> Encodings:
+        """Some of the rows."""
+        return Encodings(self.schemas, tuple(table.only(rows) for table in self.tables))
+
+    def clipped(self, furthest: float) -> Encodings:
+        """Numbers within so many standard deviations."""
+        tables = (replace(t, numbers=np.clip(t.numbers, -furthest, furthest)) for t in self.tables)
+        return Encodings(self.schemas, tuple(tables))
+
+
+@dataclass(frozen=True)
+class TrainingTable:
+    """Rows to learn from, read and encoded once, to be seen in several ways.
+
+    Attributes
+    ----------
+    schema : Schema
+        Of the columns as they are.
+    table : EncodedTable
+        Labels and weights included.
+    values : dict of ndarray of shape (n_rows,)
+        The continuous columns in their own units, NaN where missing, by their positions.
+    n_classes : int
+    """
+
+    schema: Schema
+    table: EncodedTable
+    values: Mapping[int, Floats]
+    n_classes: int
+
+    @property
+    def labels(self) -> NDArray[np.int32]:
+        """Class of each row (n_rows,), -1 where unlabelled."""
+        assert self.table.labels is not None
+        return self.table.labels
+
+    def view(self, treatment: Treatment, known: NDArray[np.int32]) -> tuple[View, EncodedTable]:
+        """How a model sees the columns, and the rows, not mixed yet; learnt by the labels `known`, -1 elsewhere."""
+        if treatment == "mdlp":
+            schema = self._binned_schema(known)
+            return View(schema, None), self._binned_table(schema)
+        mixing = None
+        if treatment == "decorrelate":
+            mixing = whitening(self.table.numbers, known, self.table.weights, self.n_classes)
+        return View(self.schema, mixing), self.table
+
+    def _binned_schema(self, known: NDArray[np.int32]) -> Schema:
+        columns = list(self.schema.columns)
+        for j, x in self.values.items():
+            cuts = cut_points(x, known, self.n_classes, self.table.weights)
+            columns[j] = replace(columns[j], kind="binned", cuts=tuple(cuts.tolist()))
+        return Schema(tuple(columns), self.schema.frame)
+
+    def _binned_table(self, schema: Schema) -> EncodedTable:
+        """The rows by a schema whose continuous columns are binned."""
+        table, layout = self.table, layout_of(schema)
+        narrow = np.empty((table.n_rows, layout.n_narrow), dtype=np.uint8)
+        wide = np.empty((table.n_rows, layout.n_discrete - layout.n_narrow), dtype=np.uint16)
+        for codes, j in zip((*narrow.T, *wide.T), schema.discrete):  # columns of the two
+            is_binned = schema[j].kind == "binned"
+            codes[:] = binned_codes(self.values[j], schema[j]) if is_binned else table.codes_of(self.schema.place[j])
+        return replace(table, layout=layout, narrow=narrow, wide=wide, numbers=np.empty((table.n_rows, 0)))
+
+
+def training_table(
     sources: Sequence[Source],
     is_category: Sequence[bool],
     frame: str | None,
     labels: NDArray[np.int32],
     weights: Floats | None,
-    treatment: Treatment,
-    known: NDArray[np.int32],
     n_classes: int,
-) -> tuple[View, EncodedTable]:
-    """Learn what the columns are, and encode them; they are not mixed yet.
-
-    Parameters
-    ----------
-    sources, is_category, frame, labels, weights : as in `learn_table`
-    treatment : "none", "mdlp" (binned by class entropy) or "decorrelate"
-    known : int32 (n_rows,)
-        Labels that the treatment may learn from, -1 elsewhere.
-    """
-    cuts = partial(cut_points, labels=known, n_classes=n_classes, weight=weights) if treatment == "mdlp" else None
-    schema, table = learn_table(sources, is_category, frame, labels, weights, cuts)
-    mixing = None
-    if treatment == "decorrelate":
-        mixing = whitening(table.numbers, known, weights, n_classes)
-    return View(schema, mixing), table
+) -> TrainingTable:
+    """Read and encode the columns; parameters as in `learn_table`."""
+    schema, table = learn_table(sources, is_category, frame, labels, weights)
+    numeric = [j for j, c in enumerate(schema.columns) if c.kind == "continuous" and not np.isnan(c.centre)]
+    return TrainingTable(schema, table, {j: sources[j].numbers() for j in numeric}, n_classes)
 
 
 def whitening(numbers: Floats, labels: NDArray[np.int32], weights: Floats | None, n_classes: int) -> Floats:

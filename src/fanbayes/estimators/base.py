@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,21 +14,23 @@ from scipy.special import logsumexp, softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from fanbayes.data.frames import to_user_rows, to_user_table
+from fanbayes.data.frames import from_user_table, to_user_table
 from fanbayes.data.schema import Schema
+from fanbayes.data.state import Arrays, State, entry, read_array, read_table, require
 from fanbayes.data.table import EncodedTable
 from fanbayes.data.views import View
 from fanbayes.estimators.progress import progress
 from fanbayes.estimators.tabular import TableClassifier
-from fanbayes.estimators.validation import require_choice, require_integer, require_real, seed_of
+from fanbayes.estimators.validation import require_choice, require_integer, require_real
 from fanbayes.explanation.contributions import Explanation, explain
+from fanbayes.explanation.description import describe_network
 from fanbayes.explanation.tables import feature_parameters
 from fanbayes.learning.em import Problem
 from fanbayes.learning.expectation import Workers, posterior, workers
+from fanbayes.learning.predictor import NetworkPredictor
 from fanbayes.learning.selection import Fit, Search, Selection, select
 from fanbayes.model.families.gaussian import Variance
 from fanbayes.model.network import Network, Prior
-from fanbayes.model.sampling import draw
 
 Floats = NDArray[np.float64]
 
@@ -43,6 +46,9 @@ class NetworkClassifier(TableClassifier):
     max_iter: int
     tol: float
     discretize: Literal["none", "mdlp"]
+
+    # Factors of the structures that it may have.
+    _kinds: ClassVar[tuple[tuple[str, ...], ...]]
 
     @abstractmethod
     def _search(self, classes: NDArray[Any], n_cases: float) -> Search:
@@ -66,9 +72,9 @@ class NetworkClassifier(TableClassifier):
     def _read(self, X: Any, y: Any, sample_weight: Any) -> tuple[NDArray[Any], Schema, EncodedTable]:
         """Classes, schema and encoded rows of what `fit` was given."""
         cases = self._cases(X, y, sample_weight)
-        view, table = cases.view(self.discretize)
-        cases.warn_of_traps(view.schema)
-        return cases.classes, view.schema, table.fused()
+        schema, table = cases.encoded(self.discretize)
+        cases.warn_of_traps(schema)
+        return cases.classes, schema, table.fused()
 
     def _problem(self, table: EncodedTable, crew: Workers) -> Problem:
         prior = Prior(float(self.alpha), self.variance, float(self.variance_floor))
@@ -132,18 +138,9 @@ class NetworkClassifier(TableClassifier):
 
     # ------------------------------------------------------------ prediction
 
-    def predict_proba(self, X: Any) -> Floats:
-        """p(c | x), missing values marginalised.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes), in the order of `classes_`
-        """
-        return self._posterior(X, "proba")
-
-    def predict_log_proba(self, X: Any) -> Floats:
-        """Log p(c | x), as `predict_proba`, without underflow."""
-        return self._posterior(X, "log_proba")
+    @property
+    def _predictor(self) -> NetworkPredictor:
+        return NetworkPredictor(View(self.schema_, None), self.network_)
 
     def predict_joint_log_proba(self, X: Any) -> Floats:
         """Log p(c, x), in the units of the columns.
@@ -187,13 +184,8 @@ class NetworkClassifier(TableClassifier):
         joint[:, structure.class_of, structure.component_of] = states
         return np.asarray(joint.sum(axis=1)) if structure.has_common_components else joint
 
-    def _posterior(self, X: Any, what: Literal["log_joint", "proba", "log_proba"]) -> Floats:
-        check_is_fitted(self)
-        return self._run(self._table(X), what)
-
     def _table(self, X: Any) -> EncodedTable:
-        [table] = self._encode(X, View(self.schema_, None))
-        return table
+        return self._encode(X, (self.schema_,)).tables[0]
 
     def _run(self, table: EncodedTable, what: Literal["log_joint", "log_proba", "proba", "states"]) -> Floats:
         with workers(self._n_threads()) as crew:
@@ -205,12 +197,6 @@ class NetworkClassifier(TableClassifier):
         return np.asarray((~np.isnan(table.numbers)) @ scales, dtype=np.float64)
 
     # ------------------------------------------------------------ looking inside
-
-    @property
-    def class_prior_(self) -> Floats:
-        """p(c), the class marginal of the model (n_classes,)."""
-        check_is_fitted(self)
-        return self.network_.class_marginal()
 
     @property
     def component_prior_(self) -> Floats:
@@ -257,22 +243,47 @@ class NetworkClassifier(TableClassifier):
         table = self._table(X)
         return explain(self.network_, self.schema_, table, self._run(table, "states"), self.classes_, classes)
 
-    def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[Any, NDArray[Any]]:
-        """Draw rows and their classes from the model.
+    def _description(self) -> dict[str, Any]:
+        selection = from_user_table(self.selection_)
+        candidate = int(
+            np.argmax(selection[getattr(self, "criterion", "icl")])
+        )  # naive Bayes is the only one of its kind
+        return {
+            "n_components": self.n_components_,
+            "common_components": self.network_.structure.has_common_components,
+            "n_parameters": selection["n_parameters"][candidate],
+            "log_likelihood": self.log_likelihood_,
+            "converged": self.converged_,
+            "scores": {name: selection[name][candidate] for name in ("icl", "bic", "aic", "cs")},
+            **describe_network(self.network_, self.schema_, self.classes_.tolist()),
+        }
 
-        Parameters
-        ----------
-        n_samples : int
-        random_state : int, RandomState or None
+    # ------------------------------------------------------------ files
 
-        Returns
-        -------
-        X : like the rows it was fitted on
-            A value of a binned column is uniform within its interval.
-        y : ndarray of shape (n_samples,)
-        """
-        check_is_fitted(self)
-        require_integer("n_samples", n_samples, 1)
-        rng = np.random.default_rng(seed_of(random_state))
-        columns, classes = draw(self.network_, self.schema_, n_samples, rng)
-        return to_user_rows(columns, self.schema_), self.classes_[classes]
+    def _to_state(self) -> State:
+        values, arrays = self._predictor.to_state()
+        values |= {
+            "fit": {"log_likelihood": self.log_likelihood_, "converged": self.converged_},
+            "tables": {"selection": from_user_table(self.selection_), "starts": from_user_table(self.starts_)},
+        }
+        traces = {"trace": self.trace_, "start_traces": np.concatenate([*self.start_traces_, np.empty(0)])}
+        return values, arrays | traces
+
+    def _set_state(self, values: dict[str, Any], arrays: Arrays) -> None:
+        tables = {k: entry(entry(values, "tables", dict), k, dict) for k in ("selection", "starts")}
+        fit = entry(values, "fit", dict)
+        self.log_likelihood_ = entry(fit, "log_likelihood", float)
+        require(math.isfinite(self.log_likelihood_), "its log-likelihood is not a number")
+        self.converged_ = entry(fit, "converged", bool)
+        self.selection_, self.starts_ = (read_table(table, self.schema_.frame) for table in tables.values())
+        lengths = tables["starts"].get("n_iter", [])
+        require(all(type(n) is int and n >= 0 for n in lengths), "its table of starts is damaged")
+        own = {name: array for name, array in arrays.items() if name not in ("trace", "start_traces")}
+        require(len(own) == len(arrays) - 2, "it does not have the arrays that it should")
+        self.trace_ = read_array(arrays, "trace", (arrays["trace"].size,))
+        start_traces = read_array(arrays, "start_traces", (sum(lengths),))
+        self.start_traces_ = np.split(start_traces, np.cumsum(lengths)[:-1]) if lengths else []
+        self.n_iter_ = len(self.trace_)
+        view = View(self.schema_, None)
+        self.network_ = NetworkPredictor.from_state(values, own, view, len(self.classes_), self._kinds).network
+        self.n_components_ = self.network_.structure.n_components

@@ -18,6 +18,7 @@ from fanbayes.estimators.validation import require_choice, require_integer, seed
 from fanbayes.learning.scores import Criterion
 from fanbayes.learning.selection import Search
 from fanbayes.model.families.gaussian import Variance
+from fanbayes.model.state import FAN
 from fanbayes.model.structure import Mixing, Structure, fan, finite_mixture, naive_bayes
 
 # More components than cases are a mistake; few cases may be the work of weights.
@@ -80,6 +81,8 @@ class NBClassifier(NetworkClassifier):
     >>> round(NBClassifier().fit(X, y).score(X, y), 2)
     0.95
     """
+
+    _kinds = (("class",),)
 
     def __init__(
         self,
@@ -251,6 +254,8 @@ class FANClassifier(_HiddenClassifier):
     (178, 3)
     """
 
+    _kinds = FAN
+
     def __init__(
         self,
         n_components: int | Literal["auto"] | Mapping[Any, int] = "auto",
@@ -358,6 +363,8 @@ handle_unknown, allow_missing_columns, n_jobs, random_state, verbose
     >>> FMClassifier(random_state=0).fit(X, y).predict_components(X).shape[0]
     178
     """
+
+    _kinds = (("component", "class | component"),)
 
     def __init__(
         self,

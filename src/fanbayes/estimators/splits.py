@@ -1,12 +1,4 @@
-"""Cases to learn from and cases to judge by.
-
-A split is a pair of weights of the rows: as how many cases each is learnt from, and as how many it is held out. Folds
-depend on what the rows contain and on their weights, so that a row of weight 2 is the row twice, in any order:
-
-- Repeated rows that have continuous columns are taken for copies of one case: what is learnt from a copy would know
-  the row held out. They are held out together.
-- Repeated rows of discrete columns are cases that happen to be alike: they are dealt out over the folds by chance.
-"""
+"""What `cv` and `groups` say about the rows: which are learnt from and which are held out."""
 
 from __future__ import annotations
 
@@ -18,14 +10,10 @@ from numpy.typing import NDArray
 
 from fanbayes.data.table import EncodedTable
 from fanbayes.estimators.tabular import Cases
+from fanbayes.learning.ensembles.folds import Split, deal
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.integer[Any]]
 Mask = NDArray[np.bool_]
-Split = tuple[Floats, Floats]
-
-# Cases that are dealt out one by one; of more, several at a time.
-MOST_CASES = 1 << 20
 
 
 def split_rows(
@@ -48,7 +36,7 @@ def split_rows(
     if cv is None or isinstance(cv, (int, np.integer)):
         n_folds = 5 if cv is None else int(cv)
         some = (cases.labels[labelled], weights[labelled], table.only(labelled))
-        n_units, share = _folds(*some, n_folds, seed, None if groups is None else groups[labelled])
+        n_units, share = deal(*some, n_folds, seed, None if groups is None else groups[labelled])
         if n_units < 2 * n_folds:
             warnings.warn(
                 f"{n_units:g} labelled cases are too few to judge models by in {n_folds} folds: the only member is "
@@ -83,78 +71,6 @@ def read_groups(groups: Any, cases: Cases) -> NDArray[np.intp] | None:
     if any(g is None or g != g for g in known):
         raise ValueError("groups has missing entries; give every row a group, a row on its own one of its own")
     return numbers
-
-
-def _folds(
-    labels: Ints, weights: Floats, table: EncodedTable, n_folds: int, seed: int, groups: Ints | None
-) -> tuple[float, Floats]:
-    """Number of cases to deal out, and the share of each row that each fold holds out (n_folds, n_rows)."""
-    rng = np.random.default_rng(seed)
-    key = _scattered(table.fingerprint, rng)  # equal for equal rows, in another order for every seed
-    if groups is None and not table.layout.n_numbers:
-        return float(weights.sum()), _dealt(labels, weights, key, n_folds, rng)
-    _, group = np.unique(key if groups is None else groups, return_inverse=True)
-    fold = _fold_of_groups(group, labels, weights, key, n_folds, rng)
-    return len(fold), (fold[group] == np.arange(n_folds)[:, None]).astype(np.float64)
-
-
-def _dealt(labels: Ints, weights: Floats, key: Ints, n_folds: int, rng: np.random.Generator) -> Floats:
-    """Share of each row in each fold (n_folds, n_rows): the cases of a class, shuffled and dealt like cards.
-
-    Equal rows together are a line of as many cases as they weigh, whose k-th case is shuffled by the content of the
-    rows and k. Were equal cases dealt out evenly instead of by chance, no fold would differ from the others,
-    and nothing would look overfitted.
-    """
-    kinds, kind = np.unique(labels.astype(np.int64) << 32 | key.astype(np.int64), return_inverse=True)
-    order = np.argsort(kind, kind="stable")
-    end = np.cumsum(weights[order])
-    before_kind = np.concatenate([[0.0], np.cumsum(np.bincount(kind, weights))])[kind[order]]
-    size = max(1.0, end[-1] / MOST_CASES)
-    begin, finish = (end - weights[order] - before_kind) / size, (end - before_kind) / size
-    first = np.floor(begin + 1e-9).astype(np.int64)  # no slivers by rounding
-    n_each = np.maximum(1, np.ceil(finish - 1e-9).astype(np.int64) - first)
-    place = np.repeat(np.arange(len(order)), n_each)  # a row for each case that it has a part of
-    number = first[place] + np.arange(len(place)) - np.repeat(np.cumsum(n_each) - n_each, n_each)
-    part = np.minimum(finish[place], number + 1) - np.maximum(begin[place], number)
-    row = order[place]
-    cases, case = np.unique(kind[row] * (MOST_CASES + 1) + number, return_inverse=True)
-    case_kind, case_number = np.divmod(cases, MOST_CASES + 1)
-    shuffled = _scattered(kinds[case_kind] * np.int64(2**31) + case_number, rng)
-    fold = np.empty(len(cases), dtype=np.intp)
-    fold[np.lexsort((shuffled, kinds[case_kind] >> 32))] = np.arange(len(fold)) % n_folds
-    share = np.zeros((n_folds, len(labels)))
-    np.add.at(share, (fold[case], row), part)
-    return np.asarray(share / share.sum(axis=0))
-
-
-def _scattered(numbers: Ints, rng: np.random.Generator) -> NDArray[np.uint32]:
-    """Other numbers, equal where the numbers are, in an order that depends on the generator."""
-    mixed = numbers.astype(np.uint64)
-    for _ in range(3):
-        mixed ^= mixed >> np.uint64(29)
-        mixed *= rng.integers(2**63, dtype=np.uint64) | np.uint64(1)
-    return (mixed >> np.uint64(32)).astype(np.uint32)
-
-
-def _fold_of_groups(
-    group: Ints, labels: Ints, weights: Floats, key: Ints, n_folds: int, rng: np.random.Generator
-) -> Ints:
-    """Fold of each group (n_groups,): those of a class, the heaviest of the group's, dealt out by weight."""
-    n_groups, n_classes = int(group.max()) + 1, int(labels.max()) + 1
-    pair, pair_of = np.unique(group.astype(np.int64) * n_classes + labels, return_inverse=True)
-    mass = np.bincount(pair_of, weights)
-    heaviest_first = np.lexsort((pair % n_classes, -mass, pair // n_classes))
-    _, first = np.unique(pair[heaviest_first] // n_classes, return_index=True)
-    stratum = pair[heaviest_first][first] % n_classes
-    kinds, kind = np.unique([group, labels, key], axis=1, return_inverse=True)
-    total = np.rint(1e6 * np.bincount(kind.ravel(), weights)).astype(np.int64)
-    digest = _scattered(_scattered(kinds[2], rng) + 3 * _scattered(kinds[1], rng) + 5 * total, rng)
-    content = np.zeros(n_groups, dtype=np.uint64)  # equal for groups of equal rows
-    np.add.at(content, kinds[0], digest.astype(np.uint64))
-    fold = np.empty(n_groups, dtype=np.intp)
-    order = np.lexsort((content, -np.bincount(group, weights), stratum))
-    fold[order] = np.arange(n_groups) % n_folds
-    return fold
 
 
 def _splits_given(cv: Any, cases: Cases, labelled: Ints, groups: Ints | None) -> list[tuple[Mask, Mask]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -14,11 +15,14 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
+from fanbayes.data.frames import to_user_rows
+from fanbayes.data.mdl import cut_points
 from fanbayes.data.schema import Schema, category_mask
 from fanbayes.data.sources import Source
-from fanbayes.data.table import EncodedTable, encode_table
+from fanbayes.data.state import Arrays, State
+from fanbayes.data.table import EncodedTable, encode_table, learn_table
 from fanbayes.data.traps import Unseen, training_traps, unseen_categories, unseen_trap, warn_of
-from fanbayes.data.views import Treatment, View, learn_view
+from fanbayes.data.views import Encodings, TrainingTable, training_table
 from fanbayes.estimators.validation import (
     encode_labels,
     is_labelled,
@@ -27,7 +31,10 @@ from fanbayes.estimators.validation import (
     read_weights,
     require_choice,
     require_integer,
+    seed_of,
 )
+from fanbayes.learning.expectation import workers
+from fanbayes.learning.predictor import Predictor
 
 Floats = NDArray[np.float64]
 
@@ -59,11 +66,17 @@ class Cases:
     present: NDArray[np.bool_]
     is_declared: bool
 
-    def view(self, treatment: Treatment, known: NDArray[np.int32] | None = None) -> tuple[View, EncodedTable]:
-        """How a model sees the columns, and the rows, not mixed yet; learnt by all labels or by those `known`."""
-        known = self.labels if known is None else known
+    def encoded(self, discretize: Literal["none", "mdlp"]) -> tuple[Schema, EncodedTable]:
+        """What the columns are, binned or not, and the rows."""
+        cuts = None
+        if discretize == "mdlp":
+            cuts = partial(cut_points, labels=self.labels, n_classes=len(self.classes), weight=self.weights)
+        return learn_table(self.sources, self.is_category, self.frame, self.labels, self.weights, cuts)
+
+    def training_table(self) -> TrainingTable:
+        """The rows, encoded once, for models that see the columns in several ways."""
         columns = (self.sources, self.is_category, self.frame)
-        return learn_view(*columns, self.labels, self.weights, treatment, known, len(self.classes))
+        return training_table(*columns, self.labels, self.weights, len(self.classes))
 
     def warn_of_traps(self, schema: Schema) -> None:
         """Warn of what may be wrong with columns that were taken for what the schema says."""
@@ -83,23 +96,24 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     # Learnt.
     classes_: NDArray[Any]
+    schema_: Schema
 
     @abstractmethod
     def _fit(self, *given: Any) -> Self:
         """Learn from what `fit` was given; what is set on the way is forgotten if it fails."""
 
+    @property
     @abstractmethod
-    def predict_proba(self, X: Any) -> Floats:
-        """p(c | x), missing values marginalised.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes), in the order of `classes_`
-        """
+    def _predictor(self) -> Predictor:
+        """What was learnt."""
 
     @abstractmethod
-    def predict_log_proba(self, X: Any) -> Floats:
-        """Log p(c | x), as `predict_proba`, without underflow."""
+    def _to_state(self) -> State:
+        """What was learnt, besides classes and columns."""
+
+    @abstractmethod
+    def _set_state(self, values: dict[str, Any], arrays: Arrays) -> None:
+        """Inverse of `_to_state`, given classes and columns."""
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from rows and their classes.
@@ -157,14 +171,13 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Threads to use, not more than there are cores: the result does not depend on it."""
         return 1 if self.n_jobs is None else min(effective_n_jobs(self.n_jobs), effective_n_jobs(-1))
 
-    def _encode(self, X: Any, *views: View) -> list[EncodedTable]:
-        """The rows as each view shows them."""
+    def _encode(self, X: Any, schemas: tuple[Schema, ...]) -> Encodings:
+        """The rows as each schema encodes them; the discrete columns of all are the same."""
         rows = read_rows(self, X, reset=False)
         sources = list(rows.sources())
-        schema = views[0].schema  # the discrete columns of all are the same
-        first = encode_table(schema, sources, len(rows))
-        self._judge_unseen(unseen_categories(schema, sources, first))
-        return [views[0].mix(first), *(view.encode(sources, len(rows)) for view in views[1:])]
+        tables = tuple(encode_table(schema, sources, len(rows)) for schema in schemas)
+        self._judge_unseen(unseen_categories(schemas[0], sources, tables[0]))
+        return Encodings(schemas, tables)
 
     def _judge_unseen(self, unseen: list[Unseen]) -> None:
         """Refuse or warn of categories that were not seen in training."""
@@ -176,6 +189,25 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         trap = unseen_trap(unseen)
         warn_of([] if trap is None else [trap])
+
+    def predict_proba(self, X: Any) -> Floats:
+        """p(c | x), missing values marginalised.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes), in the order of `classes_`
+        """
+        return self._posterior(X, "proba")
+
+    def predict_log_proba(self, X: Any) -> Floats:
+        """Log p(c | x), as `predict_proba`, without underflow."""
+        return self._posterior(X, "log_proba")
+
+    def _posterior(self, X: Any, what: Literal["proba", "log_proba"]) -> Floats:
+        check_is_fitted(self)
+        rows = self._encode(X, self._predictor.schemas)
+        with workers(self._n_threads()) as crew:
+            return self._predictor.posterior(rows, what, crew)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Most probable class of each row.
@@ -208,6 +240,51 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         truth = np.array(y[known].tolist()) if y.dtype.kind == "O" else y[known]
         weight = None if sample_weight is None else np.asarray(sample_weight)[known]
         return float(accuracy_score(truth, predicted[known], sample_weight=weight))
+
+    @property
+    def class_prior_(self) -> Floats:
+        """p(c), the class marginal of the model (n_classes,)."""
+        check_is_fitted(self)
+        return self._predictor.class_prior
+
+    @abstractmethod
+    def _description(self) -> dict[str, Any]:
+        """What `describe` tells of it besides settings and classes."""
+
+    def describe(self) -> dict[str, Any]:
+        """What `fanbayes show` prints, as plain values: settings, classes, features and what they tell about the class.
+
+        Returns
+        -------
+        dict
+        """
+        check_is_fitted(self)
+        classes = zip(self.classes_.tolist(), self.class_prior_.tolist())
+        return {
+            "classifier": type(self).__name__,
+            "settings": self.get_params(),
+            "classes": [{"class": label, "prior": p} for label, p in classes],
+            **self._description(),
+        }
+
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[Any, NDArray[Any]]:
+        """Draw rows and their classes from the model.
+
+        Parameters
+        ----------
+        n_samples : int
+        random_state : int, RandomState or None
+
+        Returns
+        -------
+        X : like the rows it was fitted on
+            A value of a binned column is uniform within its interval.
+        y : ndarray of shape (n_samples,)
+        """
+        check_is_fitted(self)
+        require_integer("n_samples", n_samples, 1)
+        columns, classes = self._predictor.sample(n_samples, np.random.default_rng(seed_of(random_state)))
+        return to_user_rows(columns, self.schema_), self.classes_[classes]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -23,15 +23,29 @@ the place of v_m. What a missing feature contributes is then what the values tha
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
+from scipy.special import logsumexp, softmax
 
 from fanbayes.data.table import EncodedTable
-from fanbayes.explanation.contributions import TOLERANCE, Attribution, check_sum, log_probabilities
+from fanbayes.data.views import Encodings
+from fanbayes.explanation.contributions import (
+    TOLERANCE,
+    Attribution,
+    Explanation,
+    check_sum,
+    chosen_pairs,
+    log_probabilities,
+    missing_values,
+    told,
+)
+from fanbayes.explanation.information import information_gain
+from fanbayes.learning.completion import blocks, missing_cells
+from fanbayes.learning.ensembles.average import FURTHEST, Average
+from fanbayes.learning.expectation import Workers, posterior
 from fanbayes.model.weighted_network import WeightedNetwork
 
 Floats = NDArray[np.float64]
@@ -46,8 +60,8 @@ _NUMBERS_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True)
-class Member:
-    """One of the networks, and the rows as it sees them.
+class MemberRows:
+    """One of the members, and the rows as it sees them.
 
     Attributes
     ----------
@@ -65,22 +79,73 @@ class Member:
     weight: float
 
 
+def explain_average(
+    average: Average, rows: Encodings, classes: NDArray[Any], pair: Sequence[Any] | None, crew: Workers
+) -> Explanation:
+    """Attribute the log-odds of two classes to the features of encoded rows, each completed where values are missing.
+
+    Parameters
+    ----------
+    average : Average
+    rows : Encodings
+        By its schemas.
+    classes : labels (n_classes,)
+    pair : two of the labels; None for the most probable class of each row against the next
+    """
+    chosen = chosen_pairs(average.posterior(rows, "log_proba", crew), classes, pair)
+    rows = rows.clipped(FURTHEST)
+    schema = average.imputer.schema
+    base, n_features = rows[schema], len(schema.columns)
+    parts = []
+    for some in blocks(np.arange(len(chosen)), n_features):
+        few = rows.only(some)
+        done = average.imputer.complete(few[schema], crew)
+        members = _members(average, average.tables(few, done))
+        parts.append(attribute_average(members, n_features, chosen[some], done.row, done.weight))
+    found = Attribution(*(np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(Attribution)))
+    is_empty = np.asarray(missing_cells(base).all(axis=1))
+    found = _without_evidence(found, is_empty, np.log(average.class_prior)[chosen] @ [1.0, -1.0])
+    missing = missing_values(schema, base)
+    gain = np.zeros(missing.shape)
+    for m, table in zip(average.members, average.tables(rows)):
+        states = softmax(posterior(table, m.predictor.model, "states", crew), axis=1)
+        gain += m.weight * information_gain(m.predictor.network, m.predictor.view.schema, states, missing)
+    return told(found, "member", schema, base, classes[chosen], gain)
+
+
+def _members(average: Average, tables: Sequence[EncodedTable]) -> list[MemberRows]:
+    return [
+        MemberRows(m.predictor.model, table, m.predictor.view.feature_of, m.weight)
+        for m, table in zip(average.members, tables)
+    ]
+
+
+def _without_evidence(found: Attribution, is_empty: NDArray[np.bool_], prior: Floats) -> Attribution:
+    """The log-odds of rows in which everything is missing are those of the class prior."""
+    return replace(
+        found,
+        log_odds=np.where(is_empty, prior, found.log_odds),
+        prior=np.where(is_empty, prior, found.prior),
+        contributions=np.where(is_empty[:, None], 0.0, found.contributions),
+    )
+
+
 def attribute_average(
-    members: Sequence[Member], n_features: int, pairs: Ints, row: Ints, weight: Floats
+    members: Sequence[MemberRows], n_features: int, pairs: Ints, row: Ints, weight: Floats
 ) -> Attribution:
     """Contributions of the features to the log-odds of pairs of classes (n_rows, 2) under (A1).
 
     Parameters
     ----------
-    members : Member, n complete rows in each table
+    members : MemberRows, n complete rows in each table
     row, weight : (n,)
         Row that each complete one stands for, increasing, and by what weight.
 
     Returns
     -------
     Attribution
-        `component` is the member that contributes most to the probability of the first class, and `responsibility`
-        its share.
+        `part` is the member that contributes most to the probability of the first class, and `responsibility` its
+        share.
     """
     first = np.searchsorted(row, np.arange(len(pairs) + 1))
     size = np.diff(first)
@@ -100,7 +165,7 @@ def attribute_average(
 
 
 def _attribute_block(
-    members: Sequence[Member], n_features: int, pairs: Ints, complete: Ints, weight: Floats, names: Ints
+    members: Sequence[MemberRows], n_features: int, pairs: Ints, complete: Ints, weight: Floats, names: Ints
 ) -> Attribution:
     """Those of rows, each of which stands for the complete rows and weights (n_rows, n_each).
 
@@ -138,7 +203,7 @@ def _attribute_block(
     return found
 
 
-def _log_probabilities(member: Member, rows: Ints) -> Floats:
+def _log_probabilities(member: MemberRows, rows: Ints) -> Floats:
     """Log p(x_i | s) (n_rows, n_columns, n_states), 0 where missing."""
     network, table = member.model.network, member.table
     levels = network.layout.first_level[:-1] + table.codes_of_columns(rows)

@@ -25,7 +25,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,16 +70,17 @@ class Attribution:
     prior : (n_rows,), log p(c) - log p(c')
     contributions : (n_rows, n_features)
         ``prior + contributions.sum(axis=1)`` are the log-odds.
-    component : int (n_rows,)
-        The component most responsible for the row, the largest p(h | c, x).
+    part : int (n_rows,)
+        What is most responsible for the row: the component of the largest p(h | c, x), or the member of an average
+        that adds most to p(c | x).
     responsibility : (n_rows,)
-        That probability.
+        That probability, or its share.
     """
 
     log_odds: Floats
     prior: Floats
     contributions: Floats
-    component: Ints
+    part: Ints
     responsibility: Floats
 
 
@@ -89,6 +90,7 @@ class Explanation(Attribution):
 
     Attributes
     ----------
+    kind_of_part : "component" or "member"
     features : names of the features, without those that have no parameters
     values : for each feature its value in each row, as text; None where missing
     classes : (n_rows, 2)
@@ -98,6 +100,7 @@ class Explanation(Attribution):
     frame : library of the tables, None for dicts of columns
     """
 
+    kind_of_part: Literal["component", "member"]
     features: tuple[str, ...]
     values: tuple[tuple[str | None, ...], ...]
     classes: NDArray[Any]
@@ -120,13 +123,15 @@ class Explanation(Attribution):
         )
 
     def summary(self) -> Any:
-        """One line a row: "row", "class", "against", "log_odds", "component", "responsibility"."""
+        """One line a row: "row", "class", "against", "log_odds", "component" or "member", "responsibility"."""
         return to_user_table(
             {
                 "row": list(range(len(self.log_odds))),
                 "class": self.classes[:, 0].tolist(),
                 "against": self.classes[:, 1].tolist(),
-                **{name: getattr(self, name).tolist() for name in ("log_odds", "component", "responsibility")},
+                "log_odds": self.log_odds.tolist(),
+                self.kind_of_part: self.part.tolist(),
+                "responsibility": self.responsibility.tolist(),
             },
             self.frame,
         )
@@ -175,10 +180,17 @@ def explain(
     by_feature[:, schema.discrete + schema.continuous] = found.contributions
     missing = missing_values(schema, table)
     gain = information_gain(network, schema, softmax(log_states, axis=1), missing)
-    return told(replace(found, contributions=by_feature), schema, table, classes[chosen], gain)
+    return told(replace(found, contributions=by_feature), "component", schema, table, classes[chosen], gain)
 
 
-def told(found: Attribution, schema: Schema, table: EncodedTable, classes: NDArray[Any], gain: Floats) -> Explanation:
+def told(
+    found: Attribution,
+    kind_of_part: Literal["component", "member"],
+    schema: Schema,
+    table: EncodedTable,
+    classes: NDArray[Any],
+    gain: Floats,
+) -> Explanation:
     """With names and values.
 
     Parameters
@@ -192,8 +204,9 @@ def told(found: Attribution, schema: Schema, table: EncodedTable, classes: NDArr
         found.log_odds,
         found.prior,
         found.contributions[:, columns],
-        found.component,
+        found.part,
         found.responsibility,
+        kind_of_part=kind_of_part,
         features=tuple(schema[j].name for j in columns),
         values=values_as_text(schema, table),
         classes=classes,

@@ -114,6 +114,13 @@ class Imputer:
     schema: Schema
     fills: Mask
 
+    @property
+    def fills_of_columns(self) -> Mask:
+        """Which columns of the schema are filled in (n_columns,); False for those without parameters."""
+        fills = np.zeros(len(self.schema.columns), dtype=bool)
+        fills[self.schema.discrete + self.schema.continuous] = self.fills
+        return fills
+
     def complete(self, table: EncodedTable, crew: Workers, n_points: int = N_POINTS) -> Completions:
         """Points and weights of (M1) for every row of a table that is not fused."""
         network, layout = self.network, table.layout

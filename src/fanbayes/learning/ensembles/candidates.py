@@ -7,17 +7,22 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fanbayes.data.table import EncodedTable
-from fanbayes.data.views import Treatment
+from fanbayes.data.views import Treatment, View
 from fanbayes.learning.discriminative import fine_tune
 from fanbayes.learning.em import Problem
 from fanbayes.learning.expectation import Workers
+from fanbayes.learning.feature_weights import neutral
+from fanbayes.learning.predictor import WeightedPredictor
 from fanbayes.learning.selection import Search, fit_size
 from fanbayes.learning.starts import labelled_naive_bayes
 from fanbayes.model.families.gaussian import Variance
-from fanbayes.model.network import Network, Prior
+from fanbayes.model.network import Prior
 from fanbayes.model.structure import Mixing, fan
 
 Effort = Literal["fast", "default", "best"]
+
+# Threads share the folds and the members; each of these is fitted by one.
+LONE_THREAD = Workers()
 
 
 @dataclass(frozen=True)
@@ -41,20 +46,27 @@ class Family:
     sizes: Sequence[int]
     n_init: int
 
-    def fit(self, size: int, table: EncodedTable, n_classes: int, seed: int, crew: Workers) -> tuple[Network, Network]:
-        """Network of one size, and what predicts: the same, or fine-tuned.
+    @property
+    def name(self) -> str:
+        """What is said of it while it is fitted."""
+        tuned = ", fine-tuned" if self.fine_tuned else ""
+        return f"FAN{' per class' if self.mixing == 'per_class' else ''} ({self.treatment}{tuned})"
+
+    def fit(self, size: int, view: View, table: EncodedTable, n_classes: int, seed: int) -> WeightedPredictor:
+        """Fit one size to the rows of a table, which are as the view shows them.
 
         Not to the last digit, as the average does not depend on it.
         """
         prior = Prior(1.0, self.variance, 1e-6)
-        problem = Problem(table, prior, False, crew)
+        problem = Problem(table, prior, False, LONE_THREAD)
         search = Search(
             lambda h: fan([h] * n_classes, self.mixing), self.sizes, ("bic",), 1, self.n_init, 300, 1e-5, seed
         )
-        found = fit_size(problem, search, size, labelled_naive_bayes(table, n_classes, prior, crew), None)
+        found = fit_size(problem, search, size, labelled_naive_bayes(table, n_classes, prior, LONE_THREAD), None)
         if found is None:
             raise FloatingPointError("every start degenerated; look for columns of extreme values")
-        return found.network, fine_tune(table, found.network, crew) if self.fine_tuned else found.network
+        tuned = fine_tune(table, found.network, LONE_THREAD) if self.fine_tuned else None
+        return WeightedPredictor(view, found.network, tuned, neutral(len(view.schema.columns), n_classes))
 
 
 def library(effort: Effort, has_numbers: bool) -> list[Family]:

@@ -1,0 +1,63 @@
+"""Fitted models in plain values: what `fanbayes show` prints, and what machines may want to read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fanbayes.data.schema import Schema
+from fanbayes.explanation.information import feature_information
+from fanbayes.explanation.profiles import Profiles, component_profiles
+from fanbayes.learning.ensembles.average import Average
+from fanbayes.model.network import Network
+
+Floats = NDArray[np.float64]
+
+_TRAITS = 4
+
+
+def describe_network(network: Network, schema: Schema, labels: Sequence[Any]) -> dict[str, Any]:
+    """Components with the traits in which they differ most, and features, the most informative first."""
+    return {
+        "components": _components(component_profiles(network, schema), labels),
+        "features": _features(schema, feature_information(network, schema)),
+    }
+
+
+def describe_average(average: Average) -> dict[str, Any]:
+    """Features, the most informative first, with weighted means of their information and weight over the members."""
+    predictors = [m.predictor for m in average.members]
+    information = average.weights @ np.array([feature_information(p.network, p.view.schema) for p in predictors])
+    weight = average.weights @ np.array([p.feature_weights.weights for p in predictors])
+    return {"features": _features(average.imputer.schema, information, weight=weight)}
+
+
+def _features(schema: Schema, information: Floats, **more: Floats) -> list[dict[str, Any]]:
+    return [
+        {
+            "feature": schema[j].name,
+            "kind": schema[j].kind,
+            "levels": schema[j].n_levels,
+            "information": float(information[j]),
+            **{name: float(values[j]) for name, values in more.items()},
+        }
+        for j in np.argsort(-information, kind="stable").tolist()
+    ]
+
+
+def _components(profiles: Profiles, labels: Sequence[Any]) -> list[dict[str, Any]]:
+    """Each cell with its share and the traits in which it differs most."""
+    cells = []
+    for k, share in enumerate(profiles.share.tolist()):
+        difference = profiles.difference[:, k]
+        strongest = [i for i in np.argsort(-np.abs(difference), kind="stable").tolist() if abs(difference[i]) >= 0.05]
+        traits = [
+            {"feature": profiles.traits[i][0], "level": profiles.traits[i][1], "difference": float(difference[i])}
+            for i in strongest[:_TRAITS]
+        ]
+        of_class = {} if profiles.class_of is None else {"class": labels[profiles.class_of[k]]}
+        cells.append({**of_class, "component": int(profiles.component_of[k]), "share": share, "traits": traits})
+    return cells
