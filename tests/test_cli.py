@@ -23,7 +23,6 @@ from hypothesis import strategies as st
 import fanbayes
 from fanbayes import _native
 from fanbayes.commands.options import names, pasted
-from fanbayes.commands.show import describe
 
 PROGRAM = shutil.which("fanbayes", path=sysconfig.get_path("scripts")) or "fanbayes"
 
@@ -356,7 +355,7 @@ def test_show_finds_the_chosen_size_among_fits_of_equal_likelihood():
     chosen = list(clf.selection_["n_components"]).index(clf.n_components_)
     assert chosen > 0
     clf.selection_["log_likelihood"] = [clf.log_likelihood_] * len(clf.selection_["n_components"])
-    assert describe(clf)["scores"]["icl"] == clf.selection_["icl"][chosen]
+    assert clf.describe()["scores"]["icl"] == clf.selection_["icl"][chosen]
 
 
 def test_fit_refuses(folder, tmp_path):

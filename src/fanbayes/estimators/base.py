@@ -245,9 +245,8 @@ class NetworkClassifier(TableClassifier):
 
     def _description(self) -> dict[str, Any]:
         selection = from_user_table(self.selection_)
-        candidate = int(
-            np.argmax(selection[getattr(self, "criterion", "icl")])
-        )  # naive Bayes is the only one of its kind
+        by = getattr(self, "criterion", "icl")  # naive Bayes is the only one of its kind
+        candidate = int(np.argmax(selection[by]))
         return {
             "n_components": self.n_components_,
             "common_components": self.network_.structure.has_common_components,
