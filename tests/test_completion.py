@@ -201,6 +201,10 @@ def test_explanations_add_up_with_values_missing(majority):
     found, proba = clf.explain(holes), clf.predict_proba(holes)
     np.testing.assert_allclose(found.prior + found.contributions.sum(axis=1), found.log_odds, atol=1e-9)
     np.testing.assert_allclose(found.log_odds, np.log(proba.max(axis=1) / proba.min(axis=1)), atol=1e-9)
+    told = found.table()["value"].to_numpy().reshape(30, 5)
+    assert (told[:, 0] == "").all()  # of the prior
+    np.testing.assert_array_equal(told[:, 1:] == "(expected)", holes.isna() & (found.contributions != 0.0))
+    assert (told[:, 1:] == "(expected)").any()
 
 
 def test_numbers_too_are_averaged_over():

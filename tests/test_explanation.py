@@ -297,7 +297,7 @@ def test_tables(library, data):
     assert first["feature"].tolist() == ["(prior)", *found.features]
     length, mass = (f"{X[name][1]:.12g}" for name in ("length", "mass"))
     assert first["value"].tolist()[1:] == [X["colour"][1], length, str(X["flag"][1]), mass]
-    assert frame["value"].isna().sum() == len(X) + X.isna().to_numpy().sum()
+    assert frame["value"].isna().sum() == X.isna().to_numpy().sum()
     summary = pd.DataFrame(found.summary() if library == "dict" else found.summary().to_dict(**LISTS[library]))
     assert summary["class"].tolist() == clf.predict(rows).tolist()
     assert summary.columns.tolist() == ["row", "class", "against", "log_odds", "component", "responsibility"]

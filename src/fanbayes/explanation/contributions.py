@@ -108,15 +108,22 @@ class Explanation(Attribution):
     frame: str | None
 
     def table(self) -> Any:
-        """Contributions: "row", "class", "against", "feature", "value", "contribution", first the "(prior)"."""
+        """Contributions: "row", "class", "against", "feature", "value", "contribution", first the "(prior)".
+
+        A missing value is null, or "(expected)" where an average has filled it in.
+        """
         n, width = len(self.log_odds), len(self.features) + 1
+        values = [
+            ["(expected)" if value is None and contribution != 0.0 else value for value, contribution in zip(*column)]
+            for column in zip(self.values, self.contributions.T)
+        ]
         return to_user_table(
             {
                 "row": np.repeat(np.arange(n), width).tolist(),
                 "class": np.repeat(self.classes[:, 0], width).tolist(),
                 "against": np.repeat(self.classes[:, 1], width).tolist(),
                 "feature": ["(prior)", *self.features] * n,
-                "value": [v for row in zip([None] * n, *self.values) for v in row],
+                "value": [v for row in zip([""] * n, *values) for v in row],
                 "contribution": np.column_stack([self.prior, self.contributions]).ravel().tolist(),
             },
             self.frame,
