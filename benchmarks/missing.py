@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import real_data
 from measure import Result
+from quality.encoding import Categories, columns
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.model_selection import StratifiedKFold
 
@@ -75,16 +76,17 @@ def _losses(data: Any) -> dict[str, dict[str, np.ndarray]]:
 
 def _one_fold(data: Any, X: Any, y: Any, train: Any, test: Any, seed: int) -> dict[str, dict[str, np.ndarray]]:
     rows, classes, rng = X.iloc[test], y[test], np.random.default_rng(seed)
+    categories = Categories(columns(data.kinds, "discrete")).fit(X.iloc[train])
     models = {
         METHODS[0]: (FANClassifierCV(random_state=0), lambda frame: frame),
-        METHODS[1]: (HistGradientBoostingClassifier(random_state=0), _as_categories(X.iloc[train], data.kinds)),
+        METHODS[1]: (HistGradientBoostingClassifier(random_state=0), categories.transform),
         METHODS[2]: (NBClassifier(), lambda frame: frame),
     }
     for model, view in models.values():
         model.fit(view(X.iloc[train]), y[train])
-    columns = rng.permutation(X.shape[1])[:8]
+    dropped = rng.permutation(X.shape[1])[:8]
     holes = {s: [rng.random(rows.shape) < share] for s, share in SHARES.items()}
-    holes["a column"] = [np.tile(np.arange(X.shape[1]) == j, (len(rows), 1)) for j in columns]
+    holes["a column"] = [np.tile(np.arange(X.shape[1]) == j, (len(rows), 1)) for j in dropped]
     shares = np.bincount(y[train], minlength=int(y.max()) + 1) / len(train)
 
     def loss(name: str, frame: Any) -> np.ndarray:
@@ -100,9 +102,3 @@ def _one_fold(data: Any, X: Any, y: Any, train: Any, test: Any, seed: int) -> di
         s: {m: np.mean([loss(m, rows.mask(mask)) for mask in masks], axis=0) for m in METHODS}
         for s, masks in holes.items()
     }
-
-
-def _as_categories(training: Any, kinds: Any) -> Any:
-    """Frames whose text is of pandas' category type, as HistGradientBoosting takes it."""
-    levels = {name: sorted(training[name].dropna().unique()) for name, kind in kinds.items() if kind == "discrete"}
-    return lambda frame: frame.assign(**{n: pd.Categorical(frame[n], categories=some) for n, some in levels.items()})

@@ -278,3 +278,11 @@ def test_bad_accuracy_gets_a_sentence():
         metrics.accuracy([0, 1], [0, np.nan])
     with pytest.raises(ValueError, match="y_true must be a non-empty list"):
         metrics.accuracy([], [])
+
+
+@pytest.mark.parametrize("strategy", ["uniform", "quantile"])
+def test_the_terms_of_the_calibration_error_have_it_as_their_mean(rng, strategy):
+    y, log_proba = random_problem(rng, 300, 3)
+    how = {"classes": [0, 1, 2], "n_bins": 7, "strategy": strategy}
+    gaps = metrics.calibration_gaps(y, log_proba, **how)
+    assert gaps.mean() == pytest.approx(metrics.expected_calibration_error(y, log_proba, **how))

@@ -98,6 +98,8 @@ class Standing:
 
 def standings(results: Results, methods: Sequence[str], datasets: Sequence[str]) -> list[Standing]:
     """All methods on the same datasets, by mean rank in log loss; methods that tie share their mean rank."""
+    if not datasets:
+        return []
     ranks = {measure: mean_ranks(results, methods, datasets, measure) for measure in MEASURES}
     found = []
     for k, method in enumerate(methods):

@@ -37,10 +37,8 @@ def main() -> None:
 
 def summarise(folder: Path, ours: str, out: Path) -> None:
     """Write the summary, and the records without what is kept of each row."""
-    from study import bring_together  # needs the libraries of all methods
-
     head, records = read_study(folder)
-    found = summary(bring_together(head, records, ours), records, head["environments"])
+    found = summary(head, records, ours)
     write_file(out / "summary.json", (json.dumps(found, indent=1) + "\n").encode())
     write_file(out / "records.csv.xz", lzma.compress("".join(csv_lines(records)).encode()))
 

@@ -8,16 +8,17 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from analysis import MEASURES, RECORDED, Comparison
+from analysis import MEASURES, RECORDED, Comparison, against_each, common, gather, standings
 
+from fanbayes.study.cards import Card
 from fanbayes.study.records import Record
 
 if TYPE_CHECKING:  # the methods need their libraries, the pages do not
     from goals import Answer, Question
-    from study import Goals, Scope, Study
 
 COLUMNS = ("method", "dataset", "fold", "n_folds", "n_train", "n_test", *RECORDED.values(), "ece")
 COLUMNS += ("fit_seconds", "predict_seconds", "n_components")
+SCOPES = {"report": "Report half", "all": "All", "development": "Development half"}
 
 Summary = dict[str, Any]
 
@@ -32,48 +33,84 @@ def csv_lines(records: Sequence[Record]) -> list[str]:
     return [line + "\n" for line in lines]
 
 
-def summary(study: Study, records: Sequence[Record], runs: Sequence[Record]) -> Summary:
-    """All numbers of the pages, and which run they come from."""
-    scopes = study.scopes()
+def summary(head: Mapping[str, Any], records: Sequence[Record], ours: str) -> Summary:
+    """All numbers of the pages, and which run they come from; `ours` is the method held against the others."""
+    from goals import View, questions
+    from plan import METHODS, half
+
+    results = gather(records)
+    if ours not in results:
+        raise SystemExit(f"{ours} has finished no dataset: run it first, or give another method by --ours.")
+    methods = [method for method in METHODS if method in results]
+    cards = {name: Card(**card) for name, card in head["datasets"].items()}
+    halves = {name: half(card) for name, card in cards.items()}
+    shares = _loss_of_shares(records)
+    chosen = {key: [name for name in cards if key in ("all", halves[name])] for key in SCOPES}
+    finished = {key: common(results, methods, names) for key, names in chosen.items()}
+    views = {key: View(results, methods, names, cards, shares) for key, names in finished.items()}
+    others = [method for method in methods if method != ours]
     return {
-        "ours": study.ours,
-        "methods": study.methods,
-        "runs": _runs(study, records, runs),
-        "unfinished": _unfinished(study, records),
-        "goals": _goals(study.goals(scopes), scopes),
-        "scopes": [_scope_summary(scope) for scope in scopes],
+        "ours": ours,
+        "methods": methods,
+        "runs": _runs(records, head["environments"]),
+        "unfinished": _unfinished(records, methods),
+        "goals": [
+            {
+                "what": question.what,
+                "goal": question.goal,
+                "reached": {key: _answer(question, question.answer(view)) for key, view in views.items()},
+            }
+            for question in questions(ours)
+        ],
+        "scopes": [
+            {
+                "key": key,
+                "title": title,
+                "datasets": finished[key],
+                "standings": [asdict(standing) for standing in standings(results, methods, finished[key])],
+                "against": _against(
+                    {m: against_each(results, ours, others, chosen[key], m) for m in MEASURES},
+                ),
+            }
+            for key, title in SCOPES.items()
+        ],
         "datasets": {
             name: {
-                "half": study.halves[name],
+                "half": halves[name],
                 "n_rows": card.n_rows,
                 "n_classes": card.n_classes,
                 "kind": card.kind,
-                "log_loss_of_shares": float(f"{study.shares[name]:.9g}"),
-                "measures": {
-                    method: _measures(study.results[method][name].measures)
-                    for method in study.methods
-                    if name in study.results[method]
-                },
+                "log_loss_of_shares": float(f"{shares[name]:.9g}"),
+                "measures": {m: _measures(results[m][name].measures) for m in methods if name in results[m]},
             }
-            for name, card in study.cards.items()
+            for name, card in cards.items()
         },
     }
 
 
-def _runs(study: Study, records: Sequence[Record], runs: Sequence[Record]) -> list[dict[str, Any]]:
+def _loss_of_shares(records: Sequence[Record]) -> dict[str, float]:
+    """Log loss of the classes' shares in the training parts, whatever the row, of each dataset."""
+    folds = {(r["dataset"], r["fold"]): (r["n_test"], r["loss_of_shares"]) for r in records if "error" not in r}
+    of: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
+    for (name, _), fold in folds.items():
+        of[name].append(fold)
+    return {name: sum(n * loss for n, loss in parts) / sum(n for n, _ in parts) for name, parts in of.items()}
+
+
+def _runs(records: Sequence[Record], runs: Sequence[Record]) -> list[dict[str, Any]]:
     """Environment of each run, and how many records of each method are its own."""
     made: defaultdict[int, Counter[str]] = defaultdict(Counter)
     for record in records:
-        if "error" not in record and record["method"] in study.methods:
+        if "error" not in record:
             made[record["run"]][record["method"]] += 1
     return [{**runs[number], "records": dict(sorted(counts.items()))} for number, counts in sorted(made.items())]
 
 
-def _unfinished(study: Study, records: Sequence[Record]) -> list[dict[str, Any]]:
+def _unfinished(records: Sequence[Record], methods: Sequence[str]) -> list[dict[str, Any]]:
     """Folds that failed, by method, dataset and error."""
     failed: defaultdict[tuple[str, str, int, str], list[int]] = defaultdict(list)
     for r in records:
-        if "error" in r and r["method"] in study.methods:
+        if "error" in r and r["method"] in methods:
             failed[r["method"], r["dataset"], r["n_folds"], r["error"]].append(r["fold"])
     return [
         {"method": method, "dataset": dataset, "folds": sorted(folds), "n_folds": n_folds, "error": error}
@@ -81,35 +118,17 @@ def _unfinished(study: Study, records: Sequence[Record]) -> list[dict[str, Any]]
     ]
 
 
-def _goals(goals: Goals, scopes: Sequence[Scope]) -> list[dict[str, Any]]:
-    return [
-        {
-            "what": question.what,
-            "goal": question.goal,
-            "reached": {scope.key: _answer(question, answer) for scope, answer in zip(scopes, answers)},
-        }
-        for question, answers in goals
-    ]
-
-
 def _answer(question: Question, answer: Answer | None) -> dict[str, Any] | None:
     return None if answer is None else asdict(answer) | {"met": question.met(answer)}
 
 
-def _scope_summary(scope: Scope) -> dict[str, Any]:
-    return {
-        "key": scope.key,
-        "title": scope.title,
-        "datasets": scope.datasets,
-        "standings": [asdict(standing) for standing in scope.standings],
-        "against": [
-            {
-                "method": row["other"],
-                **{m: _comparison(*row[m]) for m in MEASURES},
-            }
-            for row in scope.versus
-        ],
-    }
+def _against(found: Mapping[str, Sequence[tuple[Comparison, float]]]) -> list[dict[str, Any]]:
+    """A row for each other method that can be compared by all measures."""
+    rows: defaultdict[str, dict[str, Any]] = defaultdict(dict)
+    for measure, comparisons in found.items():
+        for comparison, p in comparisons:
+            rows[comparison.second][measure] = _comparison(comparison, p)
+    return [{"method": other, **row} for other, row in rows.items() if len(row) == len(MEASURES)]
 
 
 def _comparison(comparison: Comparison, p_holm: float) -> dict[str, Any]:

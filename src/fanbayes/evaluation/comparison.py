@@ -100,7 +100,7 @@ class Predictions:
             "conditional_entropy": _mean(self.losses),
             "roc_area": self._roc_area(),
             "brier": _mean(self.squares),
-            "ece": self._calibration_error(),
+            "ece": _mean(metrics.calibration_gaps(self.labels, self.log_proba, classes=self.classes, n_bins=N_BINS)),
         }
 
     def _roc_area(self) -> Estimate | None:
@@ -112,13 +112,6 @@ class Predictions:
         # Against a score that tells nothing, whose area does not vary.
         test = significance.delong(positive, odds, np.zeros_like(odds))
         return Estimate(test.area_a, test.standard_error)
-
-    def _calibration_error(self) -> Estimate:
-        """With the sign of each bin's gap held fixed, the error is a mean over rows."""
-        confidence = np.exp(self.log_proba.max(axis=1))
-        bins = np.searchsorted(np.linspace(0, 1, N_BINS + 1)[1:-1], confidence)
-        gap = confidence - self.correct
-        return _mean(np.sign(np.bincount(bins, gap, N_BINS))[bins] * gap)
 
 
 def _mean(terms: Floats) -> Estimate:

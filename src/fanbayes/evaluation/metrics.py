@@ -19,6 +19,7 @@ __all__ = [
     "ReliabilityCurve",
     "accuracy",
     "brier_score",
+    "calibration_gaps",
     "clipped_share",
     "conditional_entropy",
     "expected_calibration_error",
@@ -267,16 +268,10 @@ def reliability_curve(
     ReliabilityCurve
         Empty bins are left out.
     """
-    column, table = _aligned(y_true, log_proba, classes)
-    judged = table.argmax(axis=1)
-    if positive is not None:
-        judged[:] = _columns([positive], _labels("classes", classes))[0]
-        if judged[0] < 0:
-            raise ValueError(f"positive={positive!r} is not in classes.")
-    predicted = np.exp(np.take_along_axis(table, judged[:, None], axis=1)[:, 0])
-    weight = _weights(sample_weight, len(column))
+    predicted, observed = _judged(y_true, log_proba, classes, positive)
+    weight = _weights(sample_weight, len(predicted))
     bins = _bins(predicted, weight, n_bins, strategy)
-    sums = np.array([np.bincount(bins, weight * value) for value in (1.0, predicted, judged == column)])
+    sums = np.array([np.bincount(bins, weight * value) for value in (1.0, predicted, observed)])
     count, sum_predicted, sum_observed = sums[:, sums[0] > 0]
     return ReliabilityCurve(sum_predicted / count, sum_observed / count, count)
 
@@ -307,6 +302,40 @@ def expected_calibration_error(
     return reliability_curve(
         y_true, log_proba, classes=classes, n_bins=n_bins, strategy=strategy, sample_weight=sample_weight
     ).calibration_error
+
+
+def calibration_gaps(
+    y_true: ArrayLike, log_proba: ArrayLike, *, classes: ArrayLike, n_bins: int = 15, strategy: Strategy = "uniform"
+) -> NDArray[np.float64]:
+    """Terms of the calibration error, confidence less accuracy or the reverse: as a standard error needs them.
+
+    Parameters
+    ----------
+    y_true, log_proba, classes, n_bins, strategy
+        As in :func:`reliability_curve`.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        Their signs are those of the gaps of the bins, so that their mean is the calibration error.
+    """
+    predicted, observed = _judged(y_true, log_proba, classes, None)
+    bins = _bins(predicted, np.ones(len(predicted)), n_bins, strategy)
+    gap = predicted - observed
+    return np.asarray(np.sign(np.bincount(bins, gap))[bins] * gap)
+
+
+def _judged(
+    y_true: ArrayLike, log_proba: ArrayLike, classes: ArrayLike, positive: Hashable
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Probability of the positive class, by default of the most probable one, and whether it is the true one (n,)."""
+    column, table = _aligned(y_true, log_proba, classes)
+    judged = table.argmax(axis=1)
+    if positive is not None:
+        judged[:] = _columns([positive], _labels("classes", classes))[0]
+        if judged[0] < 0:
+            raise ValueError(f"positive={positive!r} is not in classes.")
+    return np.exp(np.take_along_axis(table, judged[:, None], axis=1)[:, 0]), judged == column
 
 
 def _bins(
