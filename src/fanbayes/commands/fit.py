@@ -108,7 +108,7 @@ def fit(
     save(clf, out)
     if json:
         print_json(_summary(clf, dataset, columns, model, out))
-    elif isinstance(clf, FANClassifierCV):
+    elif model is Model.FAN_CV:
         print_members(console, rows_of(clf.members_))
         console.print(f"Log score of rows held out: {score_text(clf.log_score_)}.")
         console.print(f"Model: {out}. To look at it: fanbayes show {out}")
@@ -279,7 +279,6 @@ def _summary(
     out: Path,
 ) -> dict[str, Any]:
     from fanbayes.data.frames import rows_of
-    from fanbayes.estimators.fan_cv import FANClassifierCV
 
     about: dict[str, Any] = {
         "data": dataset.name,
@@ -290,7 +289,7 @@ def _summary(
         "columns": columns,
         "model": model.value,
     }
-    if isinstance(clf, FANClassifierCV):
+    if model is Model.FAN_CV:
         return about | {"members": rows_of(clf.members_), "log_score": clf.log_score_, "out": str(out)}
     return about | {
         "candidates": rows_of(clf.selection_),
