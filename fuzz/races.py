@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fanbayes import NBClassifier, load, save
-from fanbayes.files.tables import read_table
+from fanbayes.files.dataset import read_table
 from fuzz import commands
 from fuzz.processes import run, wait_for
 from fuzz.verdict import Fault, Refused, answer, require

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fanbayes.files.tables import read_table
+from fanbayes.files.dataset import read_table
 from fuzz.verdict import Refused, answer, require
 
 CSV = 'a,b,"c d",class\n1,x,0.5,yes\n2,?,1e3,no\n-3,"x,y",,yes\n4,ü,7,\n'.encode()

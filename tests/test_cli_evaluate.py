@@ -6,7 +6,7 @@ from sklearn.metrics import accuracy_score, log_loss, roc_auc_score
 
 from fanbayes import NBClassifier, metrics
 from fanbayes.evaluation.comparison import Predictions, cross_validate, differences
-from fanbayes.files.tables import from_columns
+from fanbayes.files.dataset import from_columns
 
 CLASSES = ["a", "b"]
 

@@ -7,7 +7,7 @@ import pytest
 
 from fanbayes.datasets import load_suite
 from fanbayes.evaluation.folds import folds
-from fanbayes.files.tables import Dataset, DatasetError, from_columns
+from fanbayes.files.dataset import Dataset, DatasetError, from_columns
 from fanbayes.study.cards import Card, describe
 from fanbayes.study.models import CRITERIA, classifier, presets
 from fanbayes.study.real import RealPlan, RealTask

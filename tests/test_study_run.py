@@ -16,7 +16,7 @@ import pytest
 
 from fanbayes.data.mdl import cut_points
 from fanbayes.datasets import Suite, load_suite
-from fanbayes.files.tables import DatasetError, from_columns
+from fanbayes.files.dataset import DatasetError, from_columns
 from fanbayes.study import models, runner
 from fanbayes.study.outcomes import Outcomes
 from fanbayes.study.real import RealPlan, RealTask

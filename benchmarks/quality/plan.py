@@ -15,7 +15,7 @@ from settings import FIRST_FOLDS, MOST_CELLS, N_FOLDS
 
 from fanbayes.evaluation import metrics
 from fanbayes.evaluation.folds import folds
-from fanbayes.files.tables import Dataset
+from fanbayes.files.dataset import Dataset
 from fanbayes.study.cards import Card
 from fanbayes.study.outcomes import Outcomes, quality, reliability_of
 from fanbayes.study.records import Record

@@ -25,7 +25,7 @@ from fanbayes.files.atomic import write_file
 
 if TYPE_CHECKING:
     from fanbayes.evaluation.comparison import Difference, Estimate, Predictions
-    from fanbayes.files.tables import Dataset
+    from fanbayes.files.dataset import Dataset
 
 _FIGURES = {"Reliability": "reliability.svg", "ROC curves": "roc.svg"}
 Table = tuple[list[str], list[list[str]], str]
@@ -152,7 +152,8 @@ def evaluate(
 
 
 def _measures(found: Mapping[str, Predictions]) -> Table:
-    from fanbayes.evaluation.comparison import MEASURES, N_BINS
+    from fanbayes.evaluation.comparison import MEASURES
+    from fanbayes.evaluation.metrics import N_BINS
 
     columns = []
     for predictions in found.values():

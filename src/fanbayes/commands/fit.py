@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from fanbayes.estimators.base import NetworkClassifier
     from fanbayes.estimators.fan_cv import FANClassifierCV
-    from fanbayes.files.tables import Dataset
+    from fanbayes.files.dataset import Dataset
     from fanbayes.learning.selection import Fit
 
 MOST_COLUMNS = 60

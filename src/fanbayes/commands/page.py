@@ -30,11 +30,15 @@ def page(
     head = [f"<h1>{_text(title)}</h1>", *(f'<p class="lead">{_text(text)}</p>' for text in paragraphs)]
     parts = []
     for heading, (headers, rows, remark) in tables.items():
-        parts += [f"<h2>{_text(heading)}</h2>", _table(headers, rows), f'<p class="note">{_text(remark)}</p>']
+        parts.append(_section(heading, f'{_table(headers, rows)}<p class="note">{_text(remark)}</p>'))
     for heading, svg in figures.items():
-        parts += [f"<h2>{_text(heading)}</h2>", f"<figure>{svg[svg.index('<svg') :]}</figure>"]
+        parts.append(_section(heading, f"<figure>{svg[svg.index('<svg') :]}</figure>"))
     sections = "\n".join(parts)
     return html_page(printable(title), f"<header>{''.join(head)}</header>\n<main>\n{sections}\n</main>", _STYLE)
+
+
+def _section(heading: str, content: str) -> str:
+    return f"<section><h2>{_text(heading)}</h2>{content}</section>"
 
 
 def _table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

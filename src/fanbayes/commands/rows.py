@@ -16,8 +16,8 @@ from fanbayes.commands.traps import note_trap
 from fanbayes.data.schema import Column
 from fanbayes.data.sources import Level, kind_of
 from fanbayes.data.traps import Unseen, absent_trap, unseen_trap
+from fanbayes.files.dataset import MISSING, Dataset, DatasetError, column_names, read_table
 from fanbayes.files.model_file import Classifier
-from fanbayes.files.tables import MISSING, Dataset, DatasetError, column_names, read_table
 
 _HEADER = "(does the first line hold the names?)"
 _ENCODING = {

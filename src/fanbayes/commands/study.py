@@ -95,7 +95,7 @@ def report(
 
 def _suite(spec: str, only: list[str] | None) -> Suite:
     from fanbayes.datasets import load_suite
-    from fanbayes.files.tables import DatasetError
+    from fanbayes.files.dataset import DatasetError
 
     try:
         suite = load_suite(spec)

@@ -9,7 +9,7 @@ from fanbayes.commands.output import note
 from fanbayes.data.traps import Trap, TrapKind, training_traps, with_remedy
 
 if TYPE_CHECKING:
-    from fanbayes.files.tables import Dataset
+    from fanbayes.files.dataset import Dataset
 
 _OPTIONS: dict[TrapKind, str] = {
     "few_values": "--discrete COLUMNS",

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fanbayes.files.tables import Dataset, from_columns
+from fanbayes.files.dataset import Dataset, from_columns
 
 __all__ = [
     "at_least",

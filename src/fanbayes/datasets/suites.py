@@ -19,7 +19,7 @@ import numpy as np
 import sklearn.datasets
 
 from fanbayes.datasets import generators
-from fanbayes.files.tables import (
+from fanbayes.files.dataset import (
     Dataset,
     DatasetError,
     Kind,

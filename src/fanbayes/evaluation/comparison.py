@@ -16,7 +16,7 @@ from sklearn.base import clone
 from fanbayes.estimators.tabular import TableClassifier
 from fanbayes.evaluation import metrics, significance
 from fanbayes.evaluation.folds import folds
-from fanbayes.files.tables import Dataset
+from fanbayes.files.dataset import Dataset
 
 Floats = NDArray[np.float64]
 
@@ -28,7 +28,6 @@ MEASURES = {
     "ece": "ECE",
 }
 HIGHER_IS_BETTER = ("accuracy", "roc_area")
-N_BINS = 15
 
 
 @dataclass(frozen=True)
@@ -100,7 +99,7 @@ class Predictions:
             "conditional_entropy": _mean(self.losses),
             "roc_area": self._roc_area(),
             "brier": _mean(self.squares),
-            "ece": _mean(metrics.calibration_gaps(self.labels, self.log_proba, classes=self.classes, n_bins=N_BINS)),
+            "ece": _mean(metrics.calibration_gaps(self.labels, self.log_proba, classes=self.classes)),
         }
 
     def _roc_area(self) -> Estimate | None:

@@ -7,7 +7,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from fanbayes.files.tables import Dataset
+from fanbayes.files.dataset import Dataset
 
 
 def folds(dataset: Dataset, n_folds: int, seed: int) -> NDArray[np.intp]:

@@ -32,6 +32,9 @@ __all__ = [
 CLIP = 1e-15
 """The least probability the true class is credited with: no row loses more than 34.54 nats."""
 
+N_BINS = 15
+"""Bins of a reliability curve, unless told otherwise."""
+
 Strategy = Literal["uniform", "quantile"]
 
 _MOST_BINS = 1_000_000
@@ -244,7 +247,7 @@ def reliability_curve(
     *,
     classes: ArrayLike,
     positive: Hashable = None,
-    n_bins: int = 15,
+    n_bins: int = N_BINS,
     strategy: Strategy = "uniform",
     sample_weight: ArrayLike | None = None,
 ) -> ReliabilityCurve:
@@ -281,7 +284,7 @@ def expected_calibration_error(
     log_proba: ArrayLike,
     *,
     classes: ArrayLike,
-    n_bins: int = 15,
+    n_bins: int = N_BINS,
     strategy: Strategy = "uniform",
     sample_weight: ArrayLike | None = None,
 ) -> float:
@@ -305,7 +308,7 @@ def expected_calibration_error(
 
 
 def calibration_gaps(
-    y_true: ArrayLike, log_proba: ArrayLike, *, classes: ArrayLike, n_bins: int = 15, strategy: Strategy = "uniform"
+    y_true: ArrayLike, log_proba: ArrayLike, *, classes: ArrayLike, n_bins: int = N_BINS, strategy: Strategy = "uniform"
 ) -> NDArray[np.float64]:
     """Terms of the calibration error, confidence less accuracy or the reverse: as a standard error needs them.
 

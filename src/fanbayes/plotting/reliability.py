@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fanbayes.evaluation.metrics import ReliabilityCurve, Strategy, reliability_curve
+from fanbayes.evaluation.metrics import N_BINS, ReliabilityCurve, Strategy, reliability_curve
 from fanbayes.plotting.display import Display
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class ReliabilityDisplay(Display):
         *,
         classes: ArrayLike,
         positive: Any = None,
-        n_bins: int = 15,
+        n_bins: int = N_BINS,
         strategy: Strategy = "uniform",
         sample_weight: ArrayLike | None = None,
         name: str | None = None,

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 import narwhals as nw
 import numpy as np
 
-from fanbayes.files.tables import Dataset, DatasetError
+from fanbayes.files.dataset import Dataset, DatasetError
 
 Version: TypeAlias = Literal["raw", "discretised"]
 

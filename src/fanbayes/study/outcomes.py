@@ -14,8 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 from fanbayes.evaluation import metrics
 from fanbayes.evaluation.metrics import CLIP, ReliabilityCurve, Strategy
 
-N_BINS = 15
-
 
 def quality(
     y: NDArray[Any], log_proba: NDArray[np.float64], known: NDArray[Any], classes: Sequence[str]
@@ -77,7 +75,6 @@ def reliability_of(outcomes: Sequence[Outcomes], strategy: Strategy = "uniform")
         table,
         classes=[False, True],
         positive=True,
-        n_bins=N_BINS,
         strategy=strategy,
         sample_weight=weight,
     )

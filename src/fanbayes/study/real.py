@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fanbayes.evaluation.folds import folds
-from fanbayes.files.tables import Dataset
+from fanbayes.files.dataset import Dataset
 from fanbayes.study.cards import Card, Version
 from fanbayes.study.models import (
     AFTER_CEM,

@@ -10,14 +10,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from fanbayes.evaluation.metrics import CLIP, ReliabilityCurve
+from fanbayes.evaluation.metrics import CLIP, N_BINS, ReliabilityCurve
 from fanbayes.evaluation.significance import WinLoss
 from fanbayes.files.atomic import write_file
 from fanbayes.study import analysis
 from fanbayes.study.analysis import COLUMNS, MAIN, MEASURES, Case, Column, Finding, Result
 from fanbayes.study.cards import Card
 from fanbayes.study.models import CRITERIA, Model
-from fanbayes.study.outcomes import N_BINS, reliability_of
+from fanbayes.study.outcomes import reliability_of
 from fanbayes.study.page import TEMPLATES, html_page, render
 from fanbayes.study.records import Record, StudyError, read_settings, read_study
 from fanbayes.study.text import number

@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from fanbayes import __version__
 from fanbayes.datasets import Suite
-from fanbayes.files.tables import Dataset, DatasetError
+from fanbayes.files.dataset import Dataset, DatasetError
 from fanbayes.study.cards import Card, describe
 from fanbayes.study.provenance import environment
 from fanbayes.study.records import Record, StudyError, StudyFolder, Task

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
 
-from fanbayes.files.tables import Dataset
+from fanbayes.files.dataset import Dataset
 from fanbayes.study.cards import Card
 from fanbayes.study.models import CRITERIA, Classifier, PresetName, assess, classifier, cost, learn, presets, seed_of
 from fanbayes.study.outcomes import Outcomes, roc_area

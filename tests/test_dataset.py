@@ -15,8 +15,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fanbayes.files import tables
-from fanbayes.files.tables import Dataset, DatasetError, from_frame, read_table
+from fanbayes.files import dataset as dataset_module
+from fanbayes.files.dataset import MISSING, Dataset, DatasetError, from_frame, read_table
 from fanbayes.files.text import SEPARATORS
 
 PLAIN = "size,colour,class\n1.5,red,a\n2,blue,b\n"
@@ -35,7 +35,7 @@ def write(tmp_path):
 @pytest.fixture(params=["pandas", "polars"])
 def library(request, monkeypatch):
     pytest.importorskip(request.param)
-    monkeypatch.setattr(tables, "_FRAMES", (request.param,))
+    monkeypatch.setattr(dataset_module, "_FRAMES", (request.param,))
     return request.param
 
 
@@ -176,7 +176,7 @@ def test_compression(write, suffix, compress):
 
 
 def test_a_column_that_turns_out_to_be_text_late_is_read_again(write, monkeypatch):
-    monkeypatch.setattr(tables, "_BLOCK", 4)
+    monkeypatch.setattr(dataset_module, "_BLOCK", 4)
     rows = [f"{i:02},{i},{'ab'[i % 2]}" for i in range(20)]
     rows[13] = "x,13,b"
     dataset = read_table(write("k,n,class\n" + "\n".join(rows)), target="class")
@@ -200,7 +200,7 @@ FINITE = st.floats(allow_nan=False, allow_infinity=False)
 )
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_round_trip(tmp_path_factory, monkeypatch, rows, separator, end, quoting, block):
-    monkeypatch.setattr(tables, "_BLOCK", block)
+    monkeypatch.setattr(dataset_module, "_BLOCK", block)
     rows = [*rows, ("first", 0.0, "a"), ("second", None, "b")]
     file = io.StringIO(newline="")
     writer = csv.writer(file, delimiter=separator, lineterminator=end, quoting=quoting)
@@ -209,7 +209,7 @@ def test_round_trip(tmp_path_factory, monkeypatch, rows, separator, end, quoting
     path = tmp_path_factory.getbasetemp() / "round-trip.csv"
     path.write_bytes(file.getvalue().encode())
     dataset = read_table(path, target="class")
-    words = [None if text in tables.MISSING else text for text, _, _ in rows]
+    words = [None if text in MISSING else text for text, _, _ in rows]
     assert values(dataset, "any, name; of\ta|kind") == words
     assert values(dataset, "number") == [number for _, number, _ in rows]
     assert dataset.y.tolist() == [label for _, _, label in rows]
@@ -303,7 +303,7 @@ def test_paths(write, tmp_path):
 
 
 def test_no_frame_library(write, monkeypatch):
-    monkeypatch.setattr(tables, "_FRAMES", ("no_such_library",))
+    monkeypatch.setattr(dataset_module, "_FRAMES", ("no_such_library",))
     assert "pip install 'fanbayes[files]'" in refusal(write(PLAIN))
 
 
