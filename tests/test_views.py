@@ -146,7 +146,7 @@ def test_new_rows_are_seen_like_the_old_ones():
     X[::9, 2] = np.nan
     for treatment in ("none", "mdlp", "decorrelate"):
         view, table = see(X, y, treatment)
-        again = view.encode(list(array_sources(X[10:20], ["x0", "x1", "x2", "x3"])), 10)
+        again = view.mix(encode_table(view.schema, list(array_sources(X[10:20], ["x0", "x1", "x2", "x3"])), 10))
         np.testing.assert_array_equal(again.narrow, table.narrow[10:20])
         np.testing.assert_allclose(again.numbers, table.numbers[10:20], rtol=1e-12)
         assert (view.mixing is None) == (treatment != "decorrelate")

@@ -186,11 +186,6 @@ class Schema:
         """Plain values only."""
         return {"frame": self.frame, "columns": [c.to_json() for c in self.columns]}
 
-    @classmethod
-    def from_json(cls, values: dict[str, Any]) -> Schema:
-        """Inverse of `to_json`."""
-        return cls(tuple(Column.from_json(c) for c in values["columns"]), values["frame"])
-
 
 def is_wide(column: Column) -> bool:
     """Whether codes 0..n_levels, the last for missing, need two bytes."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from fanbayes.data.mdl import cut_points
 from fanbayes.data.schema import Schema
 from fanbayes.data.sources import Source
-from fanbayes.data.table import EncodedTable, binned_codes, encode_table, layout_of, learn_table
+from fanbayes.data.table import EncodedTable, binned_codes, layout_of, learn_table
 
 Floats = NDArray[np.float64]
 Treatment = Literal["none", "mdlp", "decorrelate"]
@@ -42,10 +42,6 @@ class View:
     def feature_of(self) -> NDArray[np.intp]:
         """Feature of each column of the layout: the discrete ones, then the continuous ones."""
         return np.array([*self.schema.discrete, *self.schema.continuous], dtype=np.intp)
-
-    def encode(self, sources: Sequence[Source], n_rows: int) -> EncodedTable:
-        """Encode rows of the columns."""
-        return self.mix(encode_table(self.schema, sources, n_rows))
 
     def mix(self, table: EncodedTable) -> EncodedTable:
         """What the model sees of a table that was encoded by the schema."""

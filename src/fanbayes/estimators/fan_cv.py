@@ -22,7 +22,7 @@ from fanbayes.learning.completion import Imputer
 from fanbayes.learning.ensembles.average import Average
 from fanbayes.learning.ensembles.candidates import Effort, library
 from fanbayes.learning.ensembles.parallel import parallel_map
-from fanbayes.learning.ensembles.training import Candidate, average_log_score, fit_average
+from fanbayes.learning.ensembles.training import Candidate, Training, average_log_score, fit_average
 from fanbayes.learning.expectation import workers
 
 Floats = NDArray[np.float64]
@@ -169,7 +169,7 @@ class FANClassifierCV(TableClassifier):
         if not splits:  # nothing can be held out, so nothing can be compared
             families = families[:1]
         with parallel_map(self._n_threads()) as each, steps(bool(self.verbose)) as report:
-            average, members = fit_average(rows, splits, families, self.effort, seed, each, report)
+            average, members = fit_average(Training(rows, seed, each, report), splits, families, self.effort)
         self.classes_ = cases.classes
         self.schema_ = rows.schema
         self.average_ = average

@@ -113,14 +113,30 @@ class Candidate:
         ]
 
 
+@dataclass(frozen=True)
+class Training:
+    """What all fits have in common.
+
+    Attributes
+    ----------
+    rows : TrainingTable
+    seed : int
+    each : `map`, perhaps over threads
+    report : told what was done and how many fits it took
+    """
+
+    rows: TrainingTable
+    seed: int
+    each: Map
+    report: Report
+
+    def fit(self, family: Family, size: int, view: View, table: EncodedTable) -> WeightedPredictor:
+        """One size of a family, fitted to rows as the view shows them."""
+        return family.fit(size, view, table, self.rows.n_classes, self.seed)
+
+
 def fit_average(
-    rows: TrainingTable,
-    splits: Sequence[Split],
-    families: Sequence[Family],
-    effort: Effort,
-    seed: int,
-    each: Map,
-    report: Report,
+    training: Training, splits: Sequence[Split], families: Sequence[Family], effort: Effort
 ) -> tuple[Average, list[Candidate]]:
     """The average, and the candidates that became its members.
 
@@ -129,13 +145,12 @@ def fit_average(
     splits : none where nothing can be held out; the families should then be one
     families : the first is generative, and sees the columns as they are
     effort : how many candidates get feature weights and how many may become members
-    each : `map`, perhaps over threads
-    report : told what was done and how many fits it took
     """
+    rows = training.rows
     fills = seldom_missing(rows.table)
-    candidates, imputer = _candidates(rows, splits, families, effort, fills, seed, each, report)
+    candidates, imputer = _candidates(training, splits, families, _WITH_FEATURE_WEIGHTS[effort], fills)
     members, weights = _best(candidates, _MOST_MEMBERS[effort])
-    *predictors, generative = _refit(rows, [*members, imputer], seed, each, report)
+    *predictors, generative = _refit(training, [*members, imputer])
     if all(m.is_generative for m in members):  # to leave out what is missing is exact then
         fills = np.zeros_like(fills)
     average = Average(
@@ -157,22 +172,15 @@ def average_log_score(average: Average, members: Sequence[Candidate]) -> float:
 
 
 def _candidates(
-    rows: TrainingTable,
-    splits: Sequence[Split],
-    families: Sequence[Family],
-    effort: Effort,
-    fills: NDArray[np.bool_],
-    seed: int,
-    each: Map,
-    report: Report,
+    training: Training, splits: Sequence[Split], families: Sequence[Family], n_weighted: int, fills: NDArray[np.bool_]
 ) -> tuple[list[Candidate], Candidate]:
     """Every size of every family as it is and the best of each with feature weights; and what fills in holes.
 
     The latter is the size of the first family, which is generative, that the rows held out are most probable under.
     """
-    first = families[0]
+    first, rows, each = families[0], training.rows, training.each
     incomplete = each(lambda split: fold_of(rows, first.treatment, split), splits)
-    plain = list(_grow(first, incomplete, rows, seed, each, report))
+    plain = list(_grow(training, first, incomplete))
     imputer = max(plain, key=_log_density)
     done = each(
         lambda f: Imputer(f[1].network, rows.schema, fills).completions(f[0].held_out, LONE_THREAD, N_POINTS_HELD_OUT),
@@ -186,13 +194,13 @@ def _candidates(
             seen = each(lambda split: fold_of(rows, family.treatment, split), splits)  # noqa: B023
             folds[family.treatment] = list(map(Fold.completed, seen, done))
         if family is not first:
-            plain = list(_grow(family, folds[family.treatment], rows, seed, each, report))
+            plain = list(_grow(training, family, folds[family.treatment]))
         found += plain
         if splits:
-            best = sorted(plain[1:], key=lambda c: -c.log_score)[: _WITH_FEATURE_WEIGHTS[effort]]
+            best = sorted(plain[1:], key=lambda c: -c.log_score)[:n_weighted]
             for weighted in each(_with_feature_weights, [plain[0], *best]):
                 found += weighted
-            report(f"{family.name}, feature weights", 1 + len(best))
+            training.report(f"{family.name}, feature weights", 1 + len(best))
     return found, imputer
 
 
@@ -210,16 +218,14 @@ def _cases_of(table: EncodedTable, weights: Floats) -> EncodedTable:
     return replace(table.only(keep), weights=None if (weights[keep] == 1).all() else weights[keep])
 
 
-def _grow(
-    family: Family, folds: Sequence[Fold], rows: TrainingTable, seed: int, each: Map, report: Report
-) -> Iterator[Candidate]:
+def _grow(training: Training, family: Family, folds: Sequence[Fold]) -> Iterator[Candidate]:
     """One size after the other, until `PATIENCE` of them have not been better on the rows held out."""
     best, since = -np.inf, 0
-    plain = neutral(len(rows.schema.columns), rows.n_classes)
+    plain = neutral(len(training.rows.schema.columns), training.rows.n_classes)
     for size in family.sizes:
-        fits = each(lambda f: family.fit(size, f.view, f.training, rows.n_classes, seed), folds)  # noqa: B023
+        fits = training.each(lambda f: training.fit(family, size, f.view, f.training), folds)  # noqa: B023
         found = _judged(Candidate(family, size, (), tuple(fits), "none", plain, np.empty(0), np.empty(0)), folds)
-        report(f"{family.name}, {size}", len(folds))
+        training.report(f"{family.name}, {size}", len(folds))
         yield found
         since = 0 if found.log_score > best else since + 1
         best = max(best, found.log_score)
@@ -292,18 +298,13 @@ def _best(candidates: list[Candidate], most: int) -> tuple[list[Candidate], Floa
     return [candidates[k] for k in keep[by_weight]], weights[by_weight]
 
 
-def _refit(
-    rows: TrainingTable, members: Sequence[Candidate], seed: int, each: Map, report: Report
-) -> list[WeightedPredictor]:
+def _refit(training: Training, members: Sequence[Candidate]) -> list[WeightedPredictor]:
     """The candidates on all rows."""
+    rows = training.rows
     views = {treatment: rows.view(treatment, rows.labels) for treatment in {m.family.treatment for m in members}}
-    tables = {treatment: view.mix(table).fused() for treatment, (view, table) in views.items()}
+    seen = {treatment: (view, view.mix(table).fused()) for treatment, (view, table) in views.items()}
     alike = {(id(m.family), m.size): m for m in members}  # members may differ in their feature weights alone
-
-    def one(m: Candidate) -> WeightedPredictor:
-        treatment = m.family.treatment
-        return m.family.fit(m.size, views[treatment][0], tables[treatment], rows.n_classes, seed)
-
-    fits = dict(zip(alike, each(one, list(alike.values()))))
-    report("members", len(members))
-    return [replace(fits[id(m.family), m.size], feature_weights=m.feature_weights) for m in members]
+    fits = training.each(lambda m: training.fit(m.family, m.size, *seen[m.family.treatment]), list(alike.values()))
+    training.report("members", len(members))
+    found = dict(zip(alike, fits))
+    return [replace(found[id(m.family), m.size], feature_weights=m.feature_weights) for m in members]
