@@ -246,6 +246,8 @@ def test_save_refuses_what_it_cannot_keep(tmp_path):
     clf.set_params(alpha=1.0).network_.mean[0, 0, 0] = np.nan
     with pytest.raises(ModelFileError, match="parameters that are no numbers"):
         save(clf, tmp_path / "m")
+    with pytest.raises(ModelFileError, match=r"not valid Unicode, near .*no\\ud800"):
+        save(NBClassifier().fit(X, ["no\ud800", "yes"] * 3), tmp_path / "m")
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(FileNotFoundError, match=r"none/m cannot be written: there is no folder .*/none$"):
         save(NBClassifier().fit(X, y), tmp_path / "none" / "m")
@@ -333,6 +335,24 @@ def test_bytes_that_are_no_model(sample):
         assert "header claims" in refusal(length.to_bytes(8, "little") + data[8:], path)
     assert "truncated" in refusal((2**25).to_bytes(8, "little") + data[8:], path)
     assert "JSON" in refusal((100_000).to_bytes(8, "little") + b'{"a":' + b"[" * 99_995, path)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda header: header["schema"]["columns"][0].update(name="\ud800"),
+        lambda header: header["schema"]["columns"][0]["levels"].append("\udfff\n" * 50),
+        lambda header: header["classes"]["values"].__setitem__(0, "no\ud800"),
+        lambda header: header["settings"].update(discretize="\ud800"),
+        lambda header: header.update({"\ud800": 0}),
+    ],
+    ids=["name", "level", "class", "setting", "key"],
+)
+def test_text_that_is_not_unicode(sample, spoil):
+    path, _, header, arrays = sample
+    header = state.plain(header)
+    spoil(header)
+    assert "text that is not valid Unicode, near " in refusal(sealed(header, arrays), path)
 
 
 def test_what_is_no_file(tmp_path):

@@ -87,9 +87,13 @@ def _unpack(outer: dict[str, Any], data: bytes) -> State:
 
 
 def _parse(text: str | bytes) -> dict[str, Any]:
-    """A JSON object."""
+    """A JSON object, all of whose text is Unicode."""
     try:
         values = json.loads(text, object_hook=not_finite, parse_constant=refuse)
+        json.dumps(values, ensure_ascii=False).encode()  # JSON can say half of a surrogate pair; few libraries hold it
+    except UnicodeEncodeError as error:
+        around = error.object[max(0, error.start - 10) : error.end + 10]
+        refuse(f"it holds text that is not valid Unicode, near {around!r:.60}; correct it, and save the model again")
     except (ValueError, RecursionError):  # also of UTF-8, and of `refuse`
         refuse("its header is not valid JSON")
     if not isinstance(values, dict):
