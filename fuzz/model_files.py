@@ -174,7 +174,8 @@ def _change_array(rng: np.random.Generator, header: dict[str, Any], arrays: dict
         array.flat[rng.integers(array.size)] = _pick(rng, [*map(float, NUMBERS), math.nan, math.inf, -math.inf])
         arrays[name] = array
     elif name.endswith(("mean", "weights", "feature_weights", "offset", "mixing")):
-        arrays[name] = array * 10.0 ** rng.uniform(-60, 60)
+        with np.errstate(over="ignore"):  # of an array that another change made large, or narrow
+            arrays[name] = array * 10.0 ** rng.uniform(-60, 60)
     elif name.endswith("sigma2"):
         arrays[name] = 10.0 ** rng.uniform(-100, 100, array.shape)
     elif arrays[name].ndim:
