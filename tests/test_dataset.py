@@ -51,6 +51,7 @@ def refusal(path: Path, **options: object) -> str:
     message = str(caught.value)
     assert "\n" not in message
     assert message[-1] in ".?"
+    assert len(message) < 600
     return message
 
 
@@ -271,6 +272,21 @@ def test_labels_of_one_class_or_none(write):
     assert "no label" in refusal(write("x,class\n1,\n2,?\n"), target="class")
 
 
+LONG = "\U000e0001" + "x" * 5000  # repr writes the first in ten characters
+
+
+def test_long_texts_are_quoted_in_part(write):
+    path = write(f"{LONG},split,class\n1,{LONG},a\n{LONG},train,a\n")
+    assert "only the class 'a'" in refusal(path, target="class")
+    assert "xxx...'" in refusal(write(f"x,class\n1,{LONG}\n", "one.csv"), target="class")
+    assert "xxx...'" in refusal(path, target=LONG, ignore=[LONG])
+    assert "xxx...'" in refusal(path, continuous=[LONG])
+    assert "xxx...'" in refusal(path, split="split")
+    assert "xxx...'" in refusal(path, target=LONG[1:])
+    assert "xxx...'" in refusal(write(f"{LONG},{LONG}\n1,2\n", "twice.csv"))
+    assert LONG not in read_table(path).reasons[LONG]
+
+
 def test_no_feature_left(write):
     assert "no feature" in refusal(write("class\na\nb\n"), target="class")
     assert "no feature" in refusal(write(PLAIN), ignore=["size", "colour", "class"])
@@ -366,6 +382,10 @@ def test_arff_kinds_can_be_overruled(write):
         ("remark string", "remark", ["line 7", "type"]),
         ("remark string", "remark relational", ["line 7", "'remark'"]),
         ("never}", "never", ["line 4", "brace"]),
+        ("@attribute remark string", f"@attribute {LONG} {{a", ["line 7", "brace", "xxx...'"]),
+        ("@attribute remark string", f"@attribute {LONG} relational", ["line 7", "xxx...'"]),
+        ("@attribute remark string", LONG, ["line 7", "declaration", "xxx...'"]),
+        ("sunny, 1.5", f"{LONG}, 1.5", ["line 11", "xxx...'", "'outlook'", "there are 'sunny'"]),
     ],
 )
 def test_arff_refusals(write, old, new, words):

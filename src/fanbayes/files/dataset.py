@@ -36,6 +36,7 @@ from fanbayes.files.text import (
     Reader,
     Records,
     open_bytes,
+    quoted,
     read_arff,
     read_csv,
 )
@@ -181,7 +182,7 @@ def read_table(
     path = Path(path)
     roles = _Roles(str(path), target, discrete, continuous, ignore, split)
     if decimal not in (".", ","):
-        raise DatasetError(f"decimal={decimal!r} is neither '.' nor ','.")
+        raise DatasetError(f"decimal={quoted(decimal)} is neither '.' nor ','.")
     read = _text_reader(path, encoding, separator)
     columns = _text_columns(read, roles, missing, decimal) if read else _frame_columns(_read_parquet(path), roles)
     return _dataset(_plain(path).stem if name is None else name, columns, roles, decimal)
@@ -244,13 +245,8 @@ def near(word: str, known: Iterable[str]) -> str:
     known = list(known)
     close = get_close_matches(word, known, n=3, cutoff=0.6)
     if close:
-        return f"did you mean {' or '.join(map(_quoted, close))}?"
-    return f"there are {', '.join(map(_quoted, known[:8]))}{' ...' if len(known) > 8 else '.'}"
-
-
-def _quoted(text: str) -> str:
-    """As much of a text as a sentence has room for."""
-    return f"{text!r:.40}"
+        return f"did you mean {' or '.join(map(quoted, close))}?"
+    return f"there are {', '.join(quoted(word, 30) for word in known[:8])}{' ...' if len(known) > 8 else '.'}"
 
 
 @dataclass(frozen=True)
@@ -274,7 +270,7 @@ class _Roles:
         roles.update({*self.discrete} - {self.target})
         for column, uses in roles.items():
             if uses > 1:
-                raise DatasetError(f"column {column!r} of {self.table} is given two roles: name it once.")
+                raise DatasetError(f"column {quoted(column)} of {self.table} is given two roles: name it once.")
 
     def kind(self, name: str) -> Kind | None:
         """Tell what the caller declares a column to be."""
@@ -287,13 +283,13 @@ class _Roles:
         wanted, present = [self.target, self.split, *self.discrete, *self.continuous, *self.ignore], {*names}
         for name in wanted:
             if name is not None and name not in present:
-                raise DatasetError(f"{self.table} has no column {name!r}; {near(name, names)}")
+                raise DatasetError(f"{self.table} has no column {quoted(name)}; {near(name, names)}")
         for name, uses in Counter(name for name in names if name not in self.ignore).items():
             if not name:
                 where = names.index(name) + 1
                 raise DatasetError(f"column {where} of {self.table} has no name:", "unnamed")
             if uses > 1:
-                raise DatasetError(f"{self.table} has {uses} columns {name!r}:", "same_name")
+                raise DatasetError(f"{self.table} has {uses} columns {quoted(name)}:", "same_name")
 
 
 def _dataset(name: str, columns: dict[str, _Column], roles: _Roles, decimal: str = ".") -> Dataset:
@@ -306,19 +302,19 @@ def _dataset(name: str, columns: dict[str, _Column], roles: _Roles, decimal: str
         raise DatasetError(f"{roles.table} has column names but no rows.")
     y, split = np.full(n_rows, None, object), None
     if roles.target is not None:
-        where = f"column {roles.target!r} of {roles.table}"
+        where = f"column {quoted(roles.target)} of {roles.table}"
         y = cast("NDArray[np.object_]", columns[roles.target].values)
         if not columns[roles.target].is_text and roles.target not in roles.discrete:
             y = _classes_of_numbers(y, where, decimal)
         classes = {label for label in y if label is not None}
         if len(classes) < 2:
-            found = f"only the class {classes.pop()!r}" if classes else "no label"
+            found = f"only the class {quoted(classes.pop())}" if classes else "no label"
             raise DatasetError(f"{where} holds {found}: a classifier needs two classes or more.")
     if roles.split is not None:
         split = np.asarray(columns[roles.split].values, np.str_)
         for row in np.flatnonzero(~np.isin(split, ("train", "test")))[:1]:
-            where = f"column {roles.split!r} of {roles.table}, row {row + 1}"
-            raise DatasetError(f"{where} holds {split[row]!r}: a split is 'train' or 'test'.")
+            where = f"column {quoted(roles.split)} of {roles.table}, row {row + 1}"
+            raise DatasetError(f"{where} holds {quoted(str(split[row]))}: a split is 'train' or 'test'.")
     return Dataset(
         name=name,
         X=_frame(features),
@@ -415,8 +411,8 @@ class _Growing:
             self.blocks.append(np.fromiter(map(self.codes.__getitem__, fields), np.int32, len(fields)))
         if self.levels and len(self.codes) > len(self.known):
             line, text = next((line, text) for line, text in zip(lines, fields) if text not in self.known)
-            where = f"{self.table}, line {line}: {_quoted(text)}"
-            raise DatasetError(f"{where} is not a declared level of {self.name!r}; {near(text, self.levels)}")
+            where = f"{self.table}, line {line}: {quoted(text)}"
+            raise DatasetError(f"{where} is not a declared level of {quoted(self.name)}; {near(text, self.levels)}")
 
     def _become_text(self, lines: Sequence[int], fields: Sequence[str]) -> None:
         line, text = next(
@@ -424,11 +420,11 @@ class _Growing:
         )
         if self.kind == "continuous":
             raise DatasetError(
-                f"{self.table}, line {line}: {_quoted(text)} in the continuous column {self.name!r} is not a "
+                f"{self.table}, line {line}: {quoted(text)} in the continuous column {quoted(self.name)} is not a "
                 "finite number:",
                 "not_finite",
             )
-        self.kind, self.reason = "discrete", f"{text!r} on line {line} is not a number"
+        self.kind, self.reason = "discrete", f"{quoted(text)} on line {line} is not a number"
         self.late = bool(self.blocks)
         self.blocks.clear()
 
@@ -529,7 +525,7 @@ def _frame_names(frame: nw.DataFrame[Any]) -> list[str]:
 def _frame_column(series: nw.Series[Any], name: str, roles: _Roles) -> _Column:
     declared, dtype = roles.kind(name), series.dtype
     reason = "declared" if declared else f"stored as {dtype}"
-    where = f"column {name!r} of {roles.table}"
+    where = f"column {quoted(name)} of {roles.table}"
     if declared == "discrete" or not (declared or dtype.is_numeric()):
         stays = dtype in (nw.String, nw.Categorical, nw.Enum) and name not in (roles.target, roles.split)
         labels = series if stays else _labels(series, where, dates=declared is not None)

@@ -54,6 +54,12 @@ class DatasetError(ValueError):
         self.fault, self.remedy = fault, remedy
 
 
+def quoted(value: object, room: int = 60) -> str:
+    """A name or a value as Python writes it, or as much of it as a sentence has room for."""
+    whole = repr(value)
+    return whole if len(whole) <= room else f"{whole[: room - 4]}...{whole[-1]}"
+
+
 class Header(NamedTuple):
     """What a text file itself says of a column; `levels` is empty unless the file lists them."""
 
@@ -90,7 +96,7 @@ def _open_text(path: Path, encoding: str | None) -> Iterator[TextIO]:
             # The csv module has to see line ends as they are.
             text = io.TextIOWrapper(file, encoding=encoding, newline="")
         except (LookupError, ValueError):  # ValueError: a null character in the name
-            raise DatasetError(f"there is no encoding {encoding!r}:", "no_encoding") from None
+            raise DatasetError(f"there is no encoding {quoted(encoding)}:", "no_encoding") from None
         try:
             yield text
         except UnicodeError:
@@ -120,7 +126,7 @@ def read_csv(path: Path, encoding: str | None, separator: str | None) -> tuple[l
     if separator is None:
         separator = max(SEPARATORS, key=partial(_fit, sample))
     elif len(separator) != 1 or separator in '"\r\n':
-        raise DatasetError(f"the separator {separator!r} is not a single character such as ',' or ';'.")
+        raise DatasetError(f"the separator {quoted(separator)} is not a single character such as ',' or ';'.")
     records = _csv_records(path, encoding, separator)
     _, names = next(records)
     return [Header(name.strip()) for name in names], records
@@ -171,7 +177,7 @@ def read_arff(path: Path, encoding: str | None) -> tuple[list[Header], Records]:
         if line.lower().startswith("@attribute"):
             headers.append(_arff_attribute(line, f"{path}, line {number}"))
         elif not line.lower().startswith("@relation"):
-            raise DatasetError(f"{path}, line {number}: {line[:40]!r} is not an ARFF declaration.")
+            raise DatasetError(f"{path}, line {number}: {quoted(line)} is not an ARFF declaration.")
     raise DatasetError(f"{path} has no @data line: it is not a complete ARFF file.")
 
 
@@ -191,12 +197,12 @@ def _arff_attribute(line: str, where: str) -> Header:
     name, type_ = _unquote(match[1]), match[2]
     if type_.startswith("{"):
         if "}" not in type_:
-            raise DatasetError(f"{where}: the levels of {name!r} do not end with a brace on the same line.")
+            raise DatasetError(f"{where}: the levels of {quoted(name)} do not end with a brace on the same line.")
         levels = _arff_fields(type_[1 : type_.rindex("}")], where)
         return Header(name, "discrete", tuple(dict.fromkeys(levels)))
     type_ = type_.split()[0].lower()
     if type_ == "relational":
-        raise DatasetError(f"{where}: {name!r} is a table of its own, which a classifier cannot use.")
+        raise DatasetError(f"{where}: {quoted(name)} is a table of its own, which a classifier cannot use.")
     if type_ in ("numeric", "real", "integer"):
         return Header(name, "continuous")
     return Header(name, "discrete" if type_ == "string" else None)
