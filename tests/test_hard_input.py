@@ -477,6 +477,16 @@ def test_text_that_is_not_unicode():
     refuses(NBClassifier(), ValueError, message, values.to_numpy()[:, None], y)
 
 
+RAGGED = {"rows": [[1.0, 2.0], [3.0]], "text": [["a", 1.0], ["b"]], "cells": [[1.0, [2.0]], [3.0, 4.0]]}
+
+
+@pytest.mark.parametrize("X", RAGGED.values(), ids=RAGGED)
+def test_lists_of_different_lengths(X):
+    message = "holds lists of different lengths; give every row as many values, each a number or a text"
+    refuses(NBClassifier(), ValueError, f"^X {message}", X, [0, 1])
+    refuses(NBClassifier(), ValueError, f"^y {message}", [[1.0], [2.0]], X)
+
+
 def test_half_precision_as_categories():
     X, y = np.array([[1.5], [2.0], [60000.0]], dtype=np.float16), [0, 1, 0]
     clf = NBClassifier(categorical_features="all").fit(X, y)

@@ -103,8 +103,10 @@ def read_rows(estimator: Any, X: Any, *, reset: bool) -> Rows:
     """
     frame = as_frame(X)
     if frame is None:
-        if isinstance(X, (list, tuple)) and _mixes_text_and_numbers(X):
-            X = np.array(X, dtype=object)  # NumPy would make text of the numbers, and of NaN
+        if isinstance(X, (list, tuple)):
+            array = _array("X", X)
+            # NumPy makes text of numbers beside text, and of NaN.
+            X = np.array(X, dtype=object) if _mixes_text_and_numbers(X) else array
         X = validate_data(estimator, X, reset=reset, dtype=None, ensure_all_finite=False)
         names = getattr(estimator, "feature_names_in_", [f"x{j}" for j in range(X.shape[1])])
         return Rows(X, [str(n) for n in names])
@@ -129,6 +131,16 @@ def _with_absent_columns(frame: nw.DataFrame[Any], known: Sequence[str]) -> tupl
     own = iter(frame.columns)
     order = [next(own, name) if name in present else name for name in known]
     return frame.with_columns(nw.lit(None, nw.Float64).alias(name) for name in absent).select(*order, *own), absent
+
+
+def _array(name: str, values: Any) -> NDArray[Any]:
+    """An array of what may be lists in lists."""
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise ValueError(
+            f"{name} holds lists of different lengths; give every row as many values, each a number or a text"
+        ) from None
 
 
 def _mixes_text_and_numbers(rows: Sequence[Any]) -> bool:
@@ -162,7 +174,7 @@ def read_labels(y: Any, n_rows: int) -> NDArray[Any]:
     series = nw.from_native(y, series_only=True, pass_through=True)
     if isinstance(series, nw.Series) and series.dtype.is_integer() and series.null_count():
         y = np.fromiter(series.to_list(), object, len(series))  # integers beside None stay integers
-    y = np.asarray(column_or_1d(np.asarray(y), warn=True))
+    y = np.asarray(column_or_1d(_array("y", y), warn=True))
     if len(y) != n_rows:
         raise ValueError(f"Found input variables with inconsistent numbers of samples: X has {n_rows}, y has {len(y)}")
     return np.asarray(y)
