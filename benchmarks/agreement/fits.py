@@ -24,7 +24,7 @@ import fanbayes
 
 N_NEW = 200  # rows to predict, of which the first have values missing
 N_WITH_HOLES = 80
-# Since 0.2 the estimator of a variance and what cells share it are two parameters.
+# Where there is no `variance`, its estimator and which cells share it are two parameters.
 VARIANCE: dict[str, dict[str, str]] = {
     "map": {},
     "tied": {"variance_tying": "all"},
