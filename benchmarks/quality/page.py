@@ -11,7 +11,6 @@ from summary import Summary
 from text import counts, seconds, unfinished_text
 
 from fanbayes.study.page import html_page, render
-from fanbayes.study.text import run_text
 
 HERE = Path(__file__).parent
 
@@ -27,7 +26,7 @@ def page(found: Summary) -> str:
         "settings": SETTINGS,
         "command": COMMAND,
     }
-    filters = {"counts": counts, "seconds": seconds, "run": run_text, "unfinished": unfinished_text}
+    filters = {"counts": counts, "seconds": seconds, "unfinished": unfinished_text}
     body = render(HERE / "page.html.jinja", content, filters)
     return html_page(f"{ours} against other classifiers", body, (HERE / "page.css").read_text("utf-8"))
 

@@ -197,7 +197,7 @@ def _tables(folder: Path) -> list[Table]:
     from fanbayes.study import analysis
     from fanbayes.study.records import read_study
     from fanbayes.study.report import find_studies
-    from fanbayes.study.text import number
+    from fanbayes.study.text import counts, number
 
     tables = []
     for kind, path in find_studies(folder).items():
@@ -206,7 +206,7 @@ def _tables(folder: Path) -> list[Table]:
             cases = analysis.gather(head, records)
             table = Table("", "all", "95 %", "99 %", "paper", title=f"Wins/losses on {len(cases)} cases, ICL")
             for row in analysis.count_table(cases, analysis.MAIN):
-                results = [f"{count.wins}/{count.losses}" for count in (row.all, *row.levels)]
+                results = map(counts, (row.all, *row.levels))
                 name = f"{analysis.MEASURES[row.measure]}, {row.first} vs {row.second}"
                 table.add_row(name, *results, "  ".join(text or "-" for text in row.paper))
         else:

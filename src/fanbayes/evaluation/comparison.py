@@ -83,8 +83,7 @@ class Predictions:
     @cached_property
     def squares(self) -> Floats:
         """Terms of the Brier score (n,)."""
-        truth = self.labels[:, None] == np.asarray(self.classes, object)
-        return np.asarray(np.square(np.exp(self.log_proba) - truth).sum(axis=1))
+        return metrics.squared_errors(self.labels, self.log_proba, classes=self.classes)
 
     @cached_property
     def n_clipped(self) -> int:

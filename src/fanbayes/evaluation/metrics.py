@@ -27,6 +27,7 @@ __all__ = [
     "log_odds",
     "reliability_curve",
     "roc_area",
+    "squared_errors",
 ]
 
 CLIP = 1e-15
@@ -233,12 +234,17 @@ def brier_score(
     float
         Between 0 and 2; lower is better.
     """
+    errors = squared_errors(y_true, log_proba, classes=classes)
+    return float(np.average(errors, weights=_weights(sample_weight, len(errors))))
+
+
+def squared_errors(y_true: ArrayLike, log_proba: ArrayLike, *, classes: ArrayLike) -> NDArray[np.float64]:
+    """Terms of the Brier score (n,), as a paired test needs them; see :func:`brier_score`."""
     column, table = _aligned(y_true, log_proba, classes)
     known = np.flatnonzero(column >= 0)
     residual = np.exp(table)
     residual[known, column[known]] -= 1.0
-    scores = np.square(residual).sum(axis=1) + (column < 0)
-    return float(np.average(scores, weights=_weights(sample_weight, len(scores))))
+    return np.asarray(np.square(residual).sum(axis=1) + (column < 0))
 
 
 def reliability_curve(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fanbayes.study.records import StudyError
-from fanbayes.study.text import number, p_text
+from fanbayes.study.text import number, p_text, run_text
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -42,5 +42,5 @@ def render(template: Path, content: Mapping[str, Any], filters: Mapping[str, Cal
         raise StudyError("the page needs jinja2: pip install 'fanbayes[report]'.") from None
     loader = jinja2.FileSystemLoader(template.parent)
     environment = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.filters |= {"number": number, "p": p_text, **filters}
+    environment.filters |= {"number": number, "p": p_text, "run": run_text, **filters}
     return environment.get_template(template.name).render(content)

@@ -20,7 +20,7 @@ from fanbayes.study.models import CRITERIA, Model
 from fanbayes.study.outcomes import reliability_of
 from fanbayes.study.page import TEMPLATES, html_page, render
 from fanbayes.study.records import Record, StudyError, read_settings, read_study
-from fanbayes.study.text import number
+from fanbayes.study.text import counts, number
 
 MODELS: tuple[Model, ...] = ("NB", "FM", "FAN")
 PAIRS: tuple[tuple[Model, Model], ...] = (("FAN", "NB"), ("FAN", "FM"), ("FM", "NB"))
@@ -82,16 +82,12 @@ def _content(studies: Studies) -> dict[str, Any]:
 
 
 def _render(content: Mapping[str, Any]) -> str:
-    body = render(TEMPLATES / "report.html.jinja", content, {"ratio": _ratio, "counts": _counts})
+    body = render(TEMPLATES / "report.html.jinja", content, {"ratio": _ratio, "counts": counts})
     return html_page("FAN, FM and naive Bayes: Monti & Cooper (1999) reproduced", body)
 
 
 def _ratio(value: float) -> str:
     return f"{value:.0f}" if value >= 20 else f"{value:.1f}"
-
-
-def _counts(count: WinLoss | None) -> str:
-    return "–" if count is None else f"{count.wins}/{count.losses}"
 
 
 # ---------------------------------------------------------------- the study of real data
@@ -109,7 +105,7 @@ class Claim:
 
 def _won(text: str, paper: str, count: WinLoss, ours: str | None = None) -> Claim:
     """Claim that there are more wins than losses."""
-    return Claim(text, paper, _counts(count) if ours is None else ours, analysis.more_won(count))
+    return Claim(text, paper, counts(count) if ours is None else ours, analysis.more_won(count))
 
 
 @dataclass(frozen=True)
@@ -228,7 +224,7 @@ def _split_claims(cases: Sequence[Case]) -> list[Claim]:
     many = analysis.counts([c for c in cases if c.card.n_classes > 2], MAIN, "FAN", "NB", "accuracy")
     two = analysis.counts([c for c in cases if c.card.n_classes == 2], MAIN, "FAN", "NB", "accuracy")
     if many is not None and two is not None:
-        ours = f"{_counts(many.all)} against {_counts(two.all)}"
+        ours = f"{counts(many.all)} against {counts(two.all)}"
         finding = analysis.larger_share_won(many.all, two.all)
         claims.append(Claim("FAN does better on many-valued classes than on binary ones", "yes", ours, finding))
     return claims

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from fanbayes.evaluation.significance import WinLoss
+
 
 def number(value: float | None, digits: int = 3) -> str:
     """A number as pages show it; a dash where there is none."""
@@ -19,6 +21,11 @@ def p_text(p: float) -> str:
     if 0 < p < 1e-4:
         return f"{p:.0e}".replace("e-0", "e-")
     return f"{p:.2g}" if p < 0.1 else f"{p:.2f}"
+
+
+def counts(count: WinLoss | None) -> str:
+    """Wins and losses, as the paper writes them."""
+    return "–" if count is None else f"{count.wins}/{count.losses}"
 
 
 def run_text(run: Mapping[str, object]) -> str:
