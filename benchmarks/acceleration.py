@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import real_data
 from measure import Result
 
-from fanbayes import _native
-from fanbayes.data.table import EncodedTable
 from fanbayes.estimators.classifiers import FANClassifier
-from fanbayes.learning.em import Problem, advance, begin
-from fanbayes.learning.expectation import Workers
+from fanbayes.learning.data import InMemoryData
+from fanbayes.learning.em import Problem, initial_state, run_em
 from fanbayes.learning.starts import labelled_naive_bayes, random_networks
-from fanbayes.model.network import Network, Prior
+from fanbayes.model.blocks import EstimationOptions
+from fanbayes.model.network import Network
 from fanbayes.model.structure import fan
 
 NAMES = [
@@ -26,9 +23,10 @@ NAMES = [
 def run() -> list[Result]:
     near, whole, elsewhere, rows = [], [], 0, []
     for data in real_data.load(NAMES):
-        classes, _, table = FANClassifier()._read(data.X, data.y, None)
+        cases = FANClassifier()._cases(data.X, data.y, None)
+        _, table = cases.encoded("none")
         for n_components in (2, 4):
-            found = passes(table.fused(), len(classes), n_components)
+            found = passes(InMemoryData(table.fused()), len(cases.classes), n_components)
             rows.append({"dataset": data.name, "n_components": n_components, **found})
             if found["ends"] == "elsewhere":
                 elsewhere += 1
@@ -51,13 +49,13 @@ def run() -> list[Result]:
     ]
 
 
-def passes(table: EncodedTable, n_classes: int, n_components: int) -> dict[str, object]:
-    """Passes of both from one start: rows that were looked at, as a multiple of the rows."""
-    crew, prior = Workers(), Prior(1.0, "map", 1e-6)
-    nb, _ = labelled_naive_bayes(table, n_classes, prior, crew)
-    structure = fan([n_components] * n_classes, "shared")
-    start = random_networks(nb, structure, prior, np.random.default_rng(1), 1)
-    plain, fast = (climb(Problem(table, prior, False, crew, accelerate), start) for accelerate in (False, True))
+def passes(data: InMemoryData, n_classes: int, n_components: int) -> dict[str, object]:
+    """Passes of both from one start: rows that they took, as a multiple of the rows."""
+    plain_problem, problem = (Problem(data, EstimationOptions(), accelerate=a) for a in (False, True))
+    nb, _ = labelled_naive_bayes(problem, n_classes)
+    model = problem.model(fan([n_components] * n_classes, "shared"))
+    start = random_networks(nb, model, np.random.default_rng(1), 1)
+    plain, fast = (trace(p, start) for p in (plain_problem, problem))
     end = plain[0][-1]
     goal = end - 1e-6 * abs(end)
     same = abs(fast[0][-1] - end) <= 1e-6 * abs(end)
@@ -72,19 +70,10 @@ def passes(table: EncodedTable, n_classes: int, n_components: int) -> dict[str, 
     }
 
 
-def climb(problem: Problem, start: Network) -> tuple[np.ndarray, np.ndarray]:
-    """Objective after each look at the data, and passes until then."""
-    native, found = _native.advance, []
-
-    def noting(*arguments: Any) -> Any:
-        found.append(native(*arguments))
-        return found[-1]
-
-    _native.advance = noting
-    end = advance(problem, begin(problem, start), 5000, 1e-10)
-    _native.advance = native
-    (rows,) = found[0][-1][1]
-    return np.array(end.traces[0]), np.cumsum([1.0, *(rows / problem.table.n_rows)])
+def trace(problem: Problem, start: Network) -> tuple[np.ndarray, np.ndarray]:
+    """Objective after each pass, and how many passes over all rows it took until then."""
+    end = run_em(problem, initial_state(problem, start), 5000, 1e-10)
+    return end.traces[0], np.cumsum(end.shares[0])
 
 
 def _mean(ratios: list[float]) -> float:

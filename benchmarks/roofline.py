@@ -22,19 +22,19 @@ def run() -> list[Result]:
     log_table = np.log(rng.random((1, n_levels, COMPONENTS)))
     log_weight = np.full((1, COMPONENTS), -np.log(COMPONENTS))
     states = _native.States([0, COMPONENTS], [0], COMPONENTS, True)
-    gaussian = np.zeros((1, 3, 0, COMPONENTS))
+    numeric = np.zeros((1, 0, 3, COMPONENTS))
 
     def gather() -> None:
         _native.gather(table.rows, log_table[0])
 
-    def expect() -> None:
-        _native.expect(fused.rows, states, log_weight, log_table, gaussian, 0, ROWS, False)
+    def e_step() -> None:
+        _native.e_step(fused.rows, states, log_weight, log_table, numeric, 0, False)
 
     results = []
     best = _native.backend()
     for backend in _native.backends():
         _native.use_backend(backend)
-        least, whole = seconds(gather, expect, repeat=40)
+        least, whole = seconds(gather, e_step, repeat=40)
         target = 4 if backend != "baseline" else None
         name = f"fused pass / gather-and-add, 8 components, {backend}"
         detail = {"ms": {"gather": least * 1e3, "pass": whole * 1e3}, "codes per row": fused.narrow.shape[1]}

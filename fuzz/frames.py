@@ -141,7 +141,8 @@ def _estimator(rng: np.random.Generator) -> Any:
         return FANClassifierCV(effort="fast", random_state=0, **shared)
     shared |= {
         "alpha": _pick(rng, [1.0] * 6 + [1e-300, 1e9]),
-        "variance": _pick(rng, ["map", "map", "tied", "tied_class", "paper"]),
+        "variance_estimator": _pick(rng, ["map", "map", "paper"]),
+        "variance_tying": _pick(rng, ["none", "none", "all", "class"]),
         "algorithm": _pick(rng, ["em", "em", "em", "cem"]),
         "discretize": _pick(rng, ["none", "none", "mdlp"]),
     }

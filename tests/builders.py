@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 import oracles
 
 from fanbayes.data.table import EncodedTable, Layout
-from fanbayes.model.families import categorical, gaussian
-from fanbayes.model.network import Network, Prior
+from fanbayes.learning.data import InMemoryData
+from fanbayes.learning.em import Problem
+from fanbayes.model.blocks import EstimationOptions
+from fanbayes.model.blocks.gaussian import KAPPA, A, B
+from fanbayes.model.network import Model, Network
 from fanbayes.model.structure import Structure, fan, finite_mixture, naive_bayes
 
-# The formulas are SPEC's, the constants of the prior are the library's to choose.
-oracles.KAPPA, oracles.A, oracles.B = gaussian.KAPPA, gaussian.A, gaussian.B
-
 KINDS = ("nb", "fan", "per_class", "ragged", "fm")
-
-
-def normalise_factors(log_factors, structure):
-    """Turn any real numbers into log probabilities."""
-    return tuple(
-        theta - np.logaddexp.reduceat(theta, f.first, axis=-1)[:, f.parent]
-        for f, theta in zip(structure.factors, log_factors)
-    )
+MAP = EstimationOptions()
+PAPER = EstimationOptions(variance_estimator="paper")
 
 
 def oracle_kind(kind: str) -> str:
     return "per_class" if kind == "ragged" else kind
+
+
+def oracle_prior(options: EstimationOptions) -> oracles.Prior:
+    """The formulas are SPEC's, the constants of the prior are the library's to choose."""
+    return oracles.Prior(options.alpha, KAPPA, A, B)
 
 
 def sizes(kind: str, n_classes: int, n_components: int) -> list[int]:
@@ -49,7 +48,7 @@ def make_structure(kind: str, n_classes: int, n_components: int) -> Structure:
 def make_layout(levels: tuple[int, ...], n_numbers: int) -> Layout:
     """Levels of the discrete columns, those with more than 255 last."""
     first = np.concatenate([[0], np.cumsum([r + 1 for r in levels])]).astype(np.int64)
-    return Layout(first, sum(r <= 255 for r in levels), n_numbers)
+    return Layout(first, sum(r <= 255 for r in levels), ("gaussian",) * n_numbers)
 
 
 def random_rows(
@@ -86,34 +85,63 @@ def encode(rows: oracles.Rows, layout: Layout) -> EncodedTable:
     )
 
 
-def random_network(rng: np.random.Generator, structure: Structure, layout: Layout, n: int = 1) -> Network:
-    """`n` networks with parameters drawn at random."""
-    factors = tuple(rng.normal(size=(n, len(f.parent))) for f in structure.factors)
-    shape = (n, layout.n_numbers, structure.n_cells)
+def random_network(
+    rng: np.random.Generator,
+    structure: Structure,
+    layout: Layout,
+    n: int = 1,
+    options: EstimationOptions = MAP,
+) -> Network:
+    """`n` networks with parameters drawn at random; variances that cells share are the mean of theirs."""
+    factors = np.concatenate([rng.normal(size=(n, len(f.parent))) for f in structure.factors], axis=1)
     table = rng.normal(size=(n, int(layout.first_level[-1]), structure.n_cells))
-    return Network(
-        structure,
-        layout,
-        normalise_factors(factors, structure),
-        categorical.normalise(table, layout),
-        rng.normal(size=shape),
-        rng.gamma(4.0, 0.25, size=shape) + 0.05,
-    )
+    mean = rng.normal(size=(n, layout.n_numbers, structure.n_cells))
+    sigma2 = rng.gamma(4.0, 0.25, size=mean.shape) + 0.05
+    model = Model(structure, layout, options)
+    network = model.from_cells(factors, np.concatenate([table, mean, sigma2], axis=1))
+    return network.at(network.coordinates())  # which makes them probabilities
+
+
+def rows_of(layout: Layout) -> dict[str, slice]:
+    """Where the parameters of a cell lie that shares none with others."""
+    n_levels, n = int(layout.first_level[-1]), layout.n_numbers
+    ends = {"log_table": (0, n_levels), "mean": (n_levels, n_levels + n), "sigma2": (n_levels + n, n_levels + 2 * n)}
+    return {name: slice(*at) for name, at in ends.items()}
+
+
+def part(network: Network, name: str) -> np.ndarray:
+    """log_table (n, n_levels, n_cells), mean or sigma2 (n, n_numbers, n_cells), written out for every cell."""
+    return network.per_cell()[:, rows_of(network.layout)[name]]
+
+
+def changed(network: Network, **parts: np.ndarray) -> Network:
+    """The network with other `factors` and `shared`, or `log_table`, `mean` and `sigma2` of its cells, as they are."""
+    whole = {name: parts.pop(name) for name in ("factors", "shared") if name in parts}
+    assert not (network.shared.size and "sigma2" in parts)
+    cells = network.cells.copy()
+    for name, values in parts.items():
+        cells[:, rows_of(network.layout)[name]] = values
+    return replace(network, cells=cells, **whole)
+
+
+def arrays(network: Network) -> tuple[np.ndarray, ...]:
+    """All parameters."""
+    return network.factors, network.cells, network.shared
 
 
 def plain(network: Network, k: int = 0) -> oracles.Plain:
     """The k-th network, without any of the library's own types."""
     s, first = network.structure, network.layout.first_level
-    tables = [network.log_table[k, a : b - 1] for a, b in pairwise(first)]
-    weight = sum(theta[k, f.entry] for f, theta in zip(s.factors, network.log_factors))
+    table, mean, sigma2 = (part(network, name)[k] for name in ("log_table", "mean", "sigma2"))
+    weight = sum(theta[f.entry] for f, theta in zip(s.factors, s.split(network.factors[k])))
     return oracles.Plain(
         s.class_of.tolist(),
         s.component_of.tolist(),
         s.cell_of.tolist(),
         weight,
-        tables,
-        network.mean[k],
-        network.sigma2[k],
+        [table[a : b - 1] for a, b in pairwise(first)],
+        mean,
+        sigma2,
     )
 
 
@@ -130,10 +158,14 @@ class World:
     def plain(self) -> oracles.Plain:
         return plain(self.network)
 
-    def objective(self, prior: Prior, hard: bool = False, network: Network | None = None) -> float:
+    def problem(self, hard: bool = False, accelerate: bool = True) -> Problem:
+        return Problem(InMemoryData(self.table), self.network.model.options, hard, accelerate)
+
+    def objective(self, hard: bool = False, network: Network | None = None) -> float:
         network = self.network if network is None else network
-        factors = [theta[0] for theta in network.log_factors]
-        return oracles.objective(plain(network), self.rows, factors, hard, prior.alpha, prior.variance)
+        options = network.model.options
+        prior, variance = oracle_prior(options), options.variance_estimator
+        return oracles.objective(plain(network), self.rows, [network.factors[0]], hard, prior, variance)
 
 
 def make_world(
@@ -145,10 +177,11 @@ def make_world(
     levels: tuple[int, ...] = (2, 4, 300),
     n_numbers: int = 2,
     n: int = 23,
-    **options: float,
+    options: EstimationOptions = MAP,
+    **rows_like: float,
 ) -> World:
     rng = np.random.default_rng(seed)
     layout = make_layout(levels, n_numbers)
     structure = make_structure(kind, n_classes, n_components)
-    rows = random_rows(rng, levels, n_numbers, n_classes, n, **options)
-    return World(kind, random_network(rng, structure, layout), encode(rows, layout), rows)
+    rows = random_rows(rng, levels, n_numbers, n_classes, n, **rows_like)
+    return World(kind, random_network(rng, structure, layout, options=options), encode(rows, layout), rows)

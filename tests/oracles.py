@@ -12,8 +12,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-# The prior of a standardised column: mu | sigma2 ~ N(0, sigma2 / KAPPA), sigma2 ~ IG(A, B). Any constants will do.
-KAPPA, A, B = 0.01, 1.5, 0.5
+
+@dataclass
+class Prior:
+    """alpha of every multinomial; of a standardised column mu | sigma2 ~ N(0, sigma2 / kappa), sigma2 ~ IG(a, b)."""
+
+    alpha: float
+    kappa: float
+    a: float
+    b: float
 
 
 @dataclass
@@ -214,49 +221,50 @@ def log_weights(kind: str, net: Plain, factors: list[dict[tuple, np.ndarray]]) -
     return np.array(out)
 
 
-def normal_estimate(x: np.ndarray, w: np.ndarray, variance: str, floor: float) -> tuple[float, float]:
+def normal_estimate(x: np.ndarray, w: np.ndarray, prior: Prior, variance: str, floor: float) -> tuple[float, float]:
     """Mean and variance of one cell, from its values and their weights."""
     n = float(w.sum())
     mean = float((w * x).sum() / n) if n > 0 else 0.0
     squares = float((w * (x - mean) ** 2).sum())
     if variance == "paper" and n >= 5:
         return mean, max((n - 1) / (n * (n - 3)) * squares, floor)
-    sigma2 = (2 * B + squares + KAPPA * n / (KAPPA + n) * mean**2) / (n + 2 * A + 3)
-    return n * mean / (KAPPA + n), max(sigma2, floor)
+    sigma2 = (2 * prior.b + squares + prior.kappa * n / (prior.kappa + n) * mean**2) / (n + 2 * prior.a + 3)
+    return n * mean / (prior.kappa + n), max(sigma2, floor)
 
 
-def maximise(kind: str, net: Plain, rows: Rows, hard: bool, alpha: float, variance: str, floor: float) -> Plain:
+def maximise(kind: str, net: Plain, rows: Rows, hard: bool, prior: Prior, variance: str, floor: float) -> Plain:
     """One step: complete the rows under `net`, then estimate."""
     r = completion(net, rows, hard)
-    factors = [{p: smoothed(n, alpha) for p, n in f.items()} for f in factor_tables(kind, net, state_counts(r))]
+    factors = [{p: smoothed(n, prior.alpha) for p, n in f.items()} for f in factor_tables(kind, net, state_counts(r))]
     tables = [
-        np.log(np.column_stack([smoothed(counts[:, cell], alpha) for cell in range(net.n_cells)]))
+        np.log(np.column_stack([smoothed(counts[:, cell], prior.alpha) for cell in range(net.n_cells)]))
         for counts in level_counts(net, rows, r)
     ]
     mean, sigma2 = np.zeros_like(net.mean), np.zeros_like(net.sigma2)
     for i in range(rows.numbers.shape[1]):
         for cell in range(net.n_cells):
             x, w = observations(net, rows, r, i, cell)
-            mean[i, cell], sigma2[i, cell] = normal_estimate(x, w, variance, floor)
+            mean[i, cell], sigma2[i, cell] = normal_estimate(x, w, prior, variance, floor)
     weight = log_weights(kind, net, factors)
     return Plain(net.class_of, net.component_of, net.cell_of, weight, tables, mean, sigma2)
 
 
-def log_nig(mean: float, sigma2: float) -> float:
+def log_nig(mean: float, sigma2: float, prior: Prior) -> float:
     """Log density of the normal-inverse-gamma prior."""
-    inverse_gamma = A * math.log(B) - math.lgamma(A) - (A + 1) * math.log(sigma2) - B / sigma2
-    return log_normal(mean, 0.0, sigma2 / KAPPA) + inverse_gamma
+    a, b = prior.a, prior.b
+    inverse_gamma = a * math.log(b) - math.lgamma(a) - (a + 1) * math.log(sigma2) - b / sigma2
+    return log_normal(mean, 0.0, sigma2 / prior.kappa) + inverse_gamma
 
 
-def objective(net: Plain, rows: Rows, factor_logs, hard: bool, alpha: float, variance: str) -> float:
-    """What EM or CEM climbs: log p(D | theta) or log p(D, z | theta), + sum alpha log theta + log NIG.
+def objective(net: Plain, rows: Rows, factor_logs, hard: bool, prior: Prior, variance: str) -> float:
+    """What EM or CEM maximises: log p(D | theta) or log p(D, z | theta), + sum alpha log theta + log NIG.
 
     factor_logs : log entries of all factors, in any order
     """
     total = sums(net, rows, False)[1 if hard else 0]
-    total += alpha * sum(float(np.sum(t)) for t in [*net.tables, *factor_logs])
+    total += prior.alpha * sum(float(np.sum(t)) for t in [*net.tables, *factor_logs])
     if variance == "map":
-        total += sum(log_nig(m, v) for m, v in zip(net.mean.ravel(), net.sigma2.ravel()))
+        total += sum(log_nig(m, v, prior) for m, v in zip(net.mean.ravel(), net.sigma2.ravel()))
     return total
 
 
@@ -283,31 +291,31 @@ def log_dirichlet_marginal(counts: np.ndarray, alpha: float) -> float:
     return total + sum(math.lgamma(alpha + float(k)) - math.lgamma(alpha) for k in counts)
 
 
-def log_normal_marginal(x: np.ndarray, w: np.ndarray) -> float:
+def log_normal_marginal(x: np.ndarray, w: np.ndarray, prior: Prior) -> float:
     """Marginal likelihood of weighted values under the NIG prior, by updating its four parameters."""
     n = float(w.sum())
     mean = float((w * x).sum() / n) if n > 0 else 0.0
-    kappa, a = KAPPA + n, A + n / 2
-    b = B + 0.5 * float((w * (x - mean) ** 2).sum()) + 0.5 * KAPPA * n * mean**2 / (KAPPA + n)
-    total = math.lgamma(a) - math.lgamma(A) + A * math.log(B) - a * math.log(b)
-    return total + 0.5 * math.log(KAPPA / kappa) - 0.5 * n * math.log(2 * math.pi)
+    kappa, a = prior.kappa + n, prior.a + n / 2
+    b = prior.b + 0.5 * float((w * (x - mean) ** 2).sum()) + 0.5 * prior.kappa * n * mean**2 / kappa
+    total = math.lgamma(a) - math.lgamma(prior.a) + prior.a * math.log(prior.b) - a * math.log(b)
+    return total + 0.5 * math.log(prior.kappa / kappa) - 0.5 * n * math.log(2 * math.pi)
 
 
-def scores(kind: str, net: Plain, rows: Rows, alpha: float, d: int) -> dict[str, float]:
+def scores(kind: str, net: Plain, rows: Rows, prior: Prior, d: int) -> dict[str, float]:
     """BIC, AIC, CS and ICL at the parameters of `net`."""
     likelihood, _, classification = sums(net, rows, kind == "per_class")
     r = completion(net, rows, hard=False)
     marginal = sum(
-        log_dirichlet_marginal(n, alpha) for f in factor_tables(kind, net, state_counts(r)) for n in f.values()
+        log_dirichlet_marginal(n, prior.alpha) for f in factor_tables(kind, net, state_counts(r)) for n in f.values()
     )
     completed = float((state_counts(r) * net.log_weight).sum())
     for counts, table in zip(level_counts(net, rows, r), net.tables):
         completed += float((counts * table).sum())
-        marginal += sum(log_dirichlet_marginal(counts[:, cell], alpha) for cell in range(net.n_cells))
+        marginal += sum(log_dirichlet_marginal(counts[:, cell], prior.alpha) for cell in range(net.n_cells))
     for i in range(rows.numbers.shape[1]):
         for cell in range(net.n_cells):
             x, w = observations(net, rows, r, i, cell)
-            marginal += log_normal_marginal(x, w)
+            marginal += log_normal_marginal(x, w, prior)
             for value, weight in zip(x, w):
                 completed += weight * log_normal(float(value), float(net.mean[i, cell]), float(net.sigma2[i, cell]))
     penalty = d / 2 * math.log(float(rows.weights.sum()))

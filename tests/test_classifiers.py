@@ -22,7 +22,7 @@ MODELS = {
     "fan per class": FANClassifier(n_components=3, mixing="per_class", **FEW),
     "fan cem": FANClassifier(n_components=2, algorithm="cem", **FEW),
     "fm": FMClassifier(n_components=4, **FEW),
-    "fan paper": FANClassifier(n_components=2, variance="paper", **FEW),
+    "fan paper": FANClassifier(n_components=2, variance_estimator="paper", **FEW),
 }
 
 

@@ -760,8 +760,8 @@ def whole_or_old(path):
     "moment",
     [
         "fanbayes.commands.rows:read_labelled:SIGINT",
-        "fanbayes.commands.fit:learn:SIGTERM",
-        "fanbayes.learning.selection:begin:SIGHUP",
+        "fanbayes.estimators.base:select:SIGTERM",
+        "fanbayes.learning.selection:initial_state:SIGHUP",
         "fanbayes.learning.selection:score:SIGINT",
         "os:replace:SIGINT",
         "os:replace:SIGTERM",

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from itertools import product
 
+import builders
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,7 +17,7 @@ from fanbayes.data.schema import Column, Schema
 from fanbayes.data.table import layout_of
 from fanbayes.learning import completion
 from fanbayes.learning.completion import N_POINTS, Imputer, blocks, filled, missing_cells, seldom_missing
-from fanbayes.learning.expectation import Workers, posterior
+from fanbayes.learning.e_step import posterior
 
 LEVELS, N_NUMBERS = (2, 3, 4), 2
 LAYOUT = make_layout(LEVELS, N_NUMBERS)
@@ -40,7 +41,7 @@ def table_of(codes, numbers):
 
 
 def log_density(network, table):
-    return np.logaddexp.reduce(posterior(table, network, "states", Workers()), axis=1)
+    return np.logaddexp.reduce(posterior(table, network.terms, "states", None), axis=1)
 
 
 @pytest.mark.parametrize("kind", ["nb", "fan", "per_class", "fm"])
@@ -49,7 +50,7 @@ def test_all_combinations_by_their_probability(kind):
     imputer = make_imputer(1, kind)
     codes = np.array([[-1, 2, -1], [0, 1, 3], [-1, -1, -1], [1, -1, 0]])
     numbers = np.array([[0.3, -1.0], [0.1, 0.2], [2.0, 0.4], [0.0, -0.5]])
-    done = imputer.complete(table_of(codes, numbers), Workers())
+    done = imputer.complete(table_of(codes, numbers), None)
     for r, row in enumerate(codes):
         whole = np.array(list(product(*([c] if c >= 0 else range(m) for c, m in zip(row, LEVELS)))))
         wanted = softmax(log_density(imputer.network, table_of(whole, np.tile(numbers[r], (len(whole), 1)))))
@@ -63,16 +64,18 @@ def test_points_follow_the_distribution():
     """Moments and frequencies of many points against those of the mixture given what is observed."""
     imputer = make_imputer(3)
     table = table_of([[0, -1, -1], [-1, -1, -1]], [[np.nan, 0.4], [np.nan, np.nan]])
-    done = imputer.complete(table, Workers(), 20_000)
-    states = softmax(posterior(table, imputer.network, "states", Workers()), axis=1)
+    done = imputer.complete(table, None, 20_000)
+    states = softmax(posterior(table, imputer.network.terms, "states", None), axis=1)
     cells, first = imputer.network.structure.cell_of, LAYOUT.first_level
     for r in range(2):
         found = done.row == r
         for j in (1, 2):
-            p = states[r] @ np.exp(imputer.network.log_table[0, first[j] : first[j] + LEVELS[j]])[:, cells].T
+            log_p = builders.part(imputer.network, "log_table")[0, first[j] : first[j] + LEVELS[j]]
+            p = states[r] @ np.exp(log_p)[:, cells].T
             counts = np.bincount(done.codes[found, j], done.weight[found], LEVELS[j])
             np.testing.assert_allclose(counts, p, atol=0.01)
-        mean, deviation = imputer.network.mean[0, 0, cells], np.sqrt(imputer.network.sigma2[0, 0, cells])
+        mean, sigma2 = (builders.part(imputer.network, name)[0, 0, cells] for name in ("mean", "sigma2"))
+        deviation = np.sqrt(sigma2)
         for x in (-1.0, 0.0, 1.0):
             share = done.weight[found] @ (done.numbers[found, 0] <= x)
             assert share == pytest.approx(states[r] @ norm.cdf(x, mean, deviation), abs=0.01)
@@ -85,9 +88,9 @@ def test_a_row_is_completed_the_same_wherever_it_stands():
     imputer = make_imputer(4)
     rows = random_rows(np.random.default_rng(0), LEVELS, N_NUMBERS, 3, 300, missing=0.4)
     table = encode(rows, LAYOUT)
-    together = imputer.complete(table, Workers())
+    together = imputer.complete(table, None)
     for r in (0, 17, 299):
-        alone = imputer.complete(table.only(np.array([r])), Workers())
+        alone = imputer.complete(table.only(np.array([r])), None)
         for name in ("weight", "codes", "numbers"):
             np.testing.assert_array_equal(getattr(alone, name), getattr(together, name)[together.row == r])
     assert together.first.tolist() == [np.flatnonzero(together.row == r)[0] for r in range(300)]
@@ -109,10 +112,10 @@ def test_where_values_are_missing():
 def test_values_that_are_left_out_stay_missing():
     imputer = make_imputer(5, fills=(True, False, True, False, True))
     table = table_of([[-1, -1, 1]], [[np.nan, np.nan]])
-    done = imputer.complete(table, Workers())
+    done = imputer.complete(table, None)
     out = filled(table, SCHEMA, done)
     np.testing.assert_array_equal(missing_cells(out), np.tile([False, True, False, True, False], (len(done.row), 1)))
-    assert imputer.completions(table_of([[0, -1, 1]], [[np.nan, 0.0]]), Workers(), 8) is None
+    assert imputer.completions(table_of([[0, -1, 1]], [[np.nan, 0.0]]), None, 8) is None
 
 
 def test_binned_columns_get_the_interval_of_the_value():
@@ -124,7 +127,7 @@ def test_binned_columns_get_the_interval_of_the_value():
     codes = np.array([[0, 1, 1], [0, 1, 1]])
     observed = np.insert(codes, place, [2, -1], axis=1)
     view = encode(Rows(observed, np.array([[0.1], [0.1]]), np.full(2, -1), np.ones(2)), layout)
-    done = make_imputer(6).complete(table_of(codes, [[0.1, 0.1], [np.nan, 0.1]]), Workers())
+    done = make_imputer(6).complete(table_of(codes, [[0.1, 0.1], [np.nan, 0.1]]), None)
     done.numbers[:, 0] = np.where(np.arange(len(done.row)) % 2 == 0, -0.5, 0.6)
     found = filled(view, schema, done).codes_of_columns()[:, place]
     assert found[0] == 2
@@ -166,9 +169,9 @@ def test_the_probability_without_a_value_is_the_mean_over_it(majority):
     each = np.stack([clf.predict_proba(one.assign(x2=v)) for v in "abc"])
     network = clf.imputer_.network
     table = clf._encode(one, (clf.schema_,))[clf.schema_]
-    states = softmax(posterior(table, network, "states", Workers()), axis=1)
+    states = softmax(posterior(table, network.terms, "states", None), axis=1)
     first = network.layout.first_level[clf.schema_.discrete.index(2)]
-    p = states @ np.exp(network.log_table[0, first : first + 3])[:, network.structure.cell_of].T
+    p = states @ np.exp(builders.part(network, "log_table")[0, first : first + 3])[:, network.structure.cell_of].T
     np.testing.assert_allclose(clf.predict_proba(one), np.einsum("vnc,nv->nc", each, p), atol=1e-12)
 
 

@@ -10,7 +10,7 @@ ESTIMATORS = [
     NBClassifier(discretize="mdlp"),
     FANClassifier(),
     FANClassifier(n_components=2, mixing="per_class", algorithm="cem"),
-    FANClassifier(variance="paper", discretize="mdlp"),
+    FANClassifier(variance_estimator="paper", discretize="mdlp"),
     FMClassifier(),
     FANClassifierCV(effort="fast", cv=2),
     MDLPDiscretizer(),

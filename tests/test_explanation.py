@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from builders import KINDS, make_world
+from builders import KINDS, changed, make_world, part
 from scipy import integrate
 from scipy.special import logsumexp, softmax
 
@@ -216,8 +216,10 @@ def test_equal_features_contribute_equally():
     rng = np.random.default_rng(0)
     x = rng.normal(size=200) + (y := rng.integers(0, 2, 200))
     clf = FANClassifier(2, random_state=0).fit(np.column_stack([x, rng.normal(size=200), x]), y)
-    for array in clf.network_.mean, clf.network_.sigma2:
+    rows = {name: part(clf.network_, name).copy() for name in ("mean", "sigma2")}
+    for array in rows.values():
         array[0, 2] = array[0, 0]  # rounding apart they are equal already
+    clf.network_ = changed(clf.network_, **rows)
     found = clf.explain(np.column_stack([x, np.zeros(200), x]))
     np.testing.assert_allclose(found.contributions[:, 0], found.contributions[:, 2], atol=1e-9)
 
@@ -353,13 +355,14 @@ def test_information_of_narrow_cells(kind):
 
     rng = np.random.default_rng(5)
     world = make_world(1, kind, 4, levels=(), n_numbers=1)
-    network, structure = world.network, world.network.structure
-    network.sigma2[:] = np.exp(rng.uniform(np.log(1e-6), np.log(2), network.sigma2.shape))
+    mean, structure = part(world.network, "mean"), world.network.structure
+    sigma2 = np.exp(rng.uniform(np.log(1e-6), np.log(2), mean.shape))
+    network = changed(world.network, sigma2=sigma2)
     states = rng.dirichlet([0.5] * structure.n_states, 3)
     schema = Schema((Column("x", "continuous", "float64", centre=0.0, scale=1.0),), None)
     found = information_gain(network, schema, states, np.array([[True], [True], [False]]))
     assert np.isnan(found[2, 0])
-    mean, sigma = network.mean[0, 0, structure.cell_of], np.sqrt(network.sigma2[0, 0, structure.cell_of])
+    mean, sigma = mean[0, 0, structure.cell_of], np.sqrt(sigma2[0, 0, structure.cell_of])
     edges = np.unique(mean[:, None] + sigma[:, None] * np.linspace(-9, 9, 37))
     nodes, weights = np.polynomial.legendre.leggauss(30)
     half = np.diff(edges)[:, None] / 2
@@ -378,10 +381,9 @@ def test_information_of_cells_narrower_than_rounding():
     """Two classes at one place to the last digit, and two at places next to it: no and all doubt is removed."""
     X, y = np.array([[1e6 + 0.25], [1e6 + 1.5]] * 10), [0, 1] * 10
     clf = NBClassifier().fit(X, y)
-    clf.network_.sigma2[:] = 1e-90
     for mean, expected in (([1.0, 1.0], 0.0), ([1.0, 1.0 + 1e-9], np.log(2))):
-        clf.network_.mean[0, 0] = mean
-        gain = information_gain(clf.network_, clf.schema_, np.array([[0.5, 0.5]]), np.ones((1, 1), dtype=bool))
+        network = changed(clf.network_, mean=np.reshape(mean, (1, 1, 2)), sigma2=np.full((1, 1, 2), 1e-90))
+        gain = information_gain(network, clf.schema_, np.array([[0.5, 0.5]]), np.ones((1, 1), dtype=bool))
         np.testing.assert_allclose(gain, expected, atol=1e-4)
 
 

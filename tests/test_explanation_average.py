@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import builders
 import numpy as np
 import pytest
 from builders import KINDS, encode, make_layout, make_structure, make_world, plain, random_network
@@ -11,7 +12,7 @@ from scipy.special import logsumexp
 from fanbayes.explanation import average
 from fanbayes.explanation.average import MemberRows, attribute_average
 from fanbayes.explanation.contributions import attribute
-from fanbayes.learning.expectation import Workers, posterior
+from fanbayes.learning.e_step import posterior
 from fanbayes.model.weighted_network import WeightedNetwork
 
 LEVELS, N_NUMBERS, N_CLASSES = (2, 4, 3), 2, 3
@@ -130,7 +131,7 @@ def test_they_add_up_and_what_is_missing_adds_nothing():
 
 def test_log_odds_are_those_of_the_average_of_posteriors():
     members, _ = make_members(("fan", "fm", "nb"), seed=4, n=20)
-    each = [m.weight * posterior(m.table, m.model, "proba", Workers()) for m in members]
+    each = [m.weight * posterior(m.table, m.model.terms, "proba", None) for m in members]
     pairs = some_pairs(20)
     found = explained(members, N_FEATURES, pairs)
     row = np.arange(20)
@@ -159,10 +160,10 @@ def test_weights_of_discrete_columns_are_scaled_tables():
     world = make_world(6, "fan", 3, levels=LEVELS, n_numbers=0, n=30)
     w, b = np.array([0.3, 1.7, 0.9]), np.array([0.2, -0.4, 1.0])
     network, pairs = world.network, some_pairs(30)
-    log_class, log_component = network.log_factors
-    scaled = network.log_table * np.repeat(w, [r + 1 for r in LEVELS])[:, None]
+    scaled = builders.part(network, "log_table") * np.repeat(w, [r + 1 for r in LEVELS])[:, None]
+    factors = network.factors + np.concatenate([b, np.zeros(network.factors.shape[1] - len(b))])
     wanted = attribute(
-        network.with_parameters([log_class + b, log_component, scaled, network.mean, network.sigma2]),
+        builders.changed(network, factors=factors, log_table=scaled),
         world.table,
         pairs,
     )

@@ -11,7 +11,6 @@ import pytest
 from fanbayes import FANClassifier, FANClassifierCV, FMClassifier, NBClassifier, load, save
 from fanbayes.data.schema import Column
 from fanbayes.explanation.information import information_gain
-from fanbayes.model.families import categorical
 from fanbayes.model.sampling import draw
 
 FEW = {"n_init": 2, "random_state": 0}
@@ -29,7 +28,7 @@ EXTREMES = {
     "far, narrow and wide": {"mean": [-1e100, 0.0, 1e50], "sigma2": [1e-100, 1.0, 1e100]},
     "improbable levels": {"log_table": [0.0, -5.0, -700.0]},
     "impossible levels": {"log_table": [0.0, -5.0, -9e5]},
-    "impossible components": {"log_factors": [0.0, -3.0, -700.0, -4e5]},
+    "impossible components": {"factors": [0.0, -3.0, -700.0, -4e5]},
     "large units": {"exponent": [1024], "centre": [0.9], "scale": [0.25, 0.5]},
     "small units": {"exponent": [-1070], "centre": [0.0], "scale": [0.25, 0.5]},
 }
@@ -53,16 +52,18 @@ def gappy():
 def drawn(network, extremes, rng):
     """The network with parameters drawn from extreme values, normalised."""
     found = {
-        name: rng.choice(extremes[name], getattr(network, name).shape)
+        name: rng.choice(extremes[name], builders.part(network, name).shape)
         for name in ("mean", "sigma2", "log_table")
         if name in extremes
     }
+    if network.shared.size and "sigma2" in found:
+        del found["sigma2"]
+        found["shared"] = rng.choice(extremes["sigma2"], network.shared.shape)
     if "log_table" in found:
-        found["log_table"] = categorical.normalise(found["log_table"], network.layout)
-    if "log_factors" in extremes:
-        theta = [rng.choice(extremes["log_factors"], t.shape) for t in network.log_factors]
-        found["log_factors"] = builders.normalise_factors(theta, network.structure)
-    return replace(network, **found)
+        found["log_table"], _ = network.model.places[0].block.project(found["log_table"], np.zeros(0))
+    if "factors" in extremes:
+        found["factors"] = network.structure.normalise(rng.choice(extremes["factors"], network.factors.shape))
+    return builders.changed(network, **found)
 
 
 def extreme(clf, extremes):
@@ -126,7 +127,7 @@ def test_an_average_is_sampled():
 @pytest.mark.parametrize("mixing", [np.ones((2, 2)), np.diag([1e-300, 1.0])])
 def test_columns_that_cannot_be_unmixed(mixing):
     clf = NBClassifier().fit(*rows())
-    far = replace(clf.network_, mean=np.full_like(clf.network_.mean, 1e100))
+    far = builders.changed(clf.network_, mean=np.full_like(builders.part(clf.network_, "mean"), 1e100))
     with pytest.raises(ValueError, match="the way in which the columns were decorrelated cannot be undone"):
         draw(far, clf.schema_, 10, np.random.default_rng(0), mixing)
 
@@ -151,7 +152,7 @@ def test_information_of_cells_that_are_points():
     """Means that differ, with hardly any variance beside them: the feature tells the class."""
     world = builders.make_world(0, "nb", 1, levels=(), n_numbers=1)
     mean, schema = np.array([[[1e60, -1e60, 2e60]]]), NBClassifier().fit(np.arange(6.0)[:, None], [0, 1, 2] * 2).schema_
-    network = replace(world.network, mean=mean, sigma2=np.full_like(mean, 1e-60))
+    network = builders.changed(world.network, mean=mean, sigma2=np.full_like(mean, 1e-60))
     states = np.full((1, 3), 1 / 3)
     gain = information_gain(network, schema, states, np.ones((1, 1), dtype=bool))
     np.testing.assert_allclose(gain, np.log(3), rtol=1e-4)

@@ -5,6 +5,7 @@ import threading
 import warnings
 from dataclasses import replace
 
+import builders
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -16,10 +17,10 @@ from sklearn.model_selection import GridSearchCV, ShuffleSplit, StratifiedKFold
 from fanbayes import CostSensitiveClassifier, DataWarning, FANClassifierCV, NBClassifier
 from fanbayes.data import table
 from fanbayes.estimators import fan_cv
+from fanbayes.learning.e_step import posterior
 from fanbayes.learning.ensembles import training
 from fanbayes.learning.ensembles.candidates import library
 from fanbayes.learning.ensembles.training import fold_of
-from fanbayes.learning.expectation import Workers, posterior
 from fanbayes.learning.feature_weights import learn_feature_weights
 
 FAST = {"effort": "fast", "cv": 2, "random_state": 0}
@@ -156,7 +157,7 @@ def test_threads_and_repetition_do_not_change_a_bit(fitted):
     other = clone(clf).set_params(n_jobs=2).fit(X, y)
     assert_same(clf, other, X)
     for a, b in zip(clf.average_.members, other.average_.members):
-        for p, q in zip(a.predictor.network.parameters, b.predictor.network.parameters):
+        for p, q in zip(builders.arrays(a.predictor.network), builders.arrays(b.predictor.network)):
             np.testing.assert_array_equal(p, q)
     np.testing.assert_array_equal(clf.feature_weights_, other.feature_weights_)
     assert clf.log_score_ == other.log_score_
@@ -344,11 +345,11 @@ def test_feature_weights_are_scored_by_rows_that_they_have_not_seen(monkeypatch,
             parts = plain.parts
             for part in parts:
                 others = [p for p in parts if p is not part]
-                model = part.weighted(learn_feature_weights(others, 3, Workers())[i])
-                log_proba = posterior(part.table, model, "log_proba", Workers())
+                model = part.weighted(learn_feature_weights(others, 3, None)[i])
+                log_proba = posterior(part.table, model.terms, "log_proba", None)
                 wanted.append(log_proba[np.arange(len(log_proba)), part.table.labels])
             np.testing.assert_allclose(found.log_scores, np.concatenate(wanted), atol=1e-9)
-            final = learn_feature_weights(parts, 3, Workers())[i]
+            final = learn_feature_weights(parts, 3, None)[i]
             np.testing.assert_allclose(found.feature_weights.weights, final.weights, atol=1e-9)
 
 
@@ -555,5 +556,5 @@ def test_candidates(has_numbers):
         assert {f.treatment for f in found} == ({"none", "mdlp", "decorrelate"} if has_numbers else {"none"})
     work = [sum(len(f.sizes) * f.n_init for f in families[effort]) for effort in names]
     assert work[0] < work[1] < work[2]
-    kinds = [{(f.treatment, f.variance, f.mixing, f.fine_tuned) for f in families[effort]} for effort in names]
+    kinds = [{(f.treatment, f.variance_tying, f.mixing, f.fine_tuned) for f in families[effort]} for effort in names]
     assert kinds[0] <= kinds[1] <= kinds[2]

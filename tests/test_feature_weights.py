@@ -1,5 +1,6 @@
 """Feature weights against the penalised conditional likelihood written out here, and against what they are for."""
 
+import builders
 import numpy as np
 import pytest
 from builders import make_layout, make_world, plain
@@ -11,7 +12,7 @@ from fanbayes import NBClassifier
 from fanbayes.data.table import EncodedTable
 from fanbayes.data.views import View
 from fanbayes.learning import feature_weights
-from fanbayes.learning.expectation import Workers, posterior
+from fanbayes.learning.e_step import posterior
 from fanbayes.learning.feature_weights import HeldOut, learn_feature_weights, neutral
 
 N_FEATURES, N_CLASSES = 4, 3
@@ -76,7 +77,7 @@ def slope(loss, x, h=1e-5):
 def test_the_weights_are_a_constrained_maximum(kind, exact):
     parts, worlds = make_parts(kind)
     loss = penalised(parts, worlds)
-    common, each = learn_feature_weights(parts, N_FEATURES, Workers())
+    common, each = learn_feature_weights(parts, N_FEATURES, None)
     x = flat(each)
     gradient = slope(loss, x)
     lowest, highest = (np.append(each.weights == bound, [False] * 3) for bound in (0.0, feature_weights.MOST))
@@ -97,7 +98,7 @@ def test_of_naive_bayes_it_is_the_only_one(exact):
     """One component makes it concave: scipy, without a gradient, comes to the same weights, and common weight."""
     parts, worlds = make_parts("nb", seeds=(2, 3))
     loss = penalised(parts, worlds)
-    common, each = learn_feature_weights(parts, N_FEATURES, Workers())
+    common, each = learn_feature_weights(parts, N_FEATURES, None)
     bounds = [(0, feature_weights.MOST)] * N_FEATURES + [(None, None)] * N_CLASSES
     options = {"ftol": 1e-14, "gtol": 1e-9}
     wanted = minimize(loss, np.full(7, 0.5), method="L-BFGS-B", bounds=bounds, options=options)
@@ -115,7 +116,7 @@ def test_never_below_the_common_weight(kind, seed):
     """As it is used, where the search ends early."""
     parts, worlds = make_parts(kind, seeds=(10 + seed, 20 + seed), n=12)
     loss = penalised(parts, worlds)
-    common, each = learn_feature_weights(parts, N_FEATURES, Workers())
+    common, each = learn_feature_weights(parts, N_FEATURES, None)
     assert loss(flat(each)) <= loss(flat(common)) + 1e-9
     assert loss(flat(common)) <= loss(flat(neutral(N_FEATURES, N_CLASSES))) + 1e-9
     for found in (common, each):
@@ -130,7 +131,7 @@ def test_row_weights_are_repetitions(exact):
     rows = np.repeat(np.arange(40), weights.astype(int))
     repeated = EncodedTable(base.layout, base.narrow, base.wide, base.numbers, base.labels, None).only(rows)
     a, b = (
-        learn_feature_weights([HeldOut(table, world.network, part.feature_of)], N_FEATURES, Workers())[1]
+        learn_feature_weights([HeldOut(table, world.network, part.feature_of)], N_FEATURES, None)[1]
         for table in (once, repeated)
     )
     np.testing.assert_allclose(flat(a), flat(b), atol=1e-4)
@@ -162,7 +163,7 @@ def binary(n=3000, d=3, seed=0):
 @pytest.mark.parametrize("copies", [1, 2, 3])
 def test_copies_of_a_feature_share_its_weight(copies):
     X, y = binary()
-    _, each = learn_feature_weights([naive_part(X, y, copies)], 3 * copies, Workers())
+    _, each = learn_feature_weights([naive_part(X, y, copies)], 3 * copies, None)
     np.testing.assert_allclose(each.weights, 1 / copies, atol=0.12)
     np.testing.assert_allclose(each.weights.reshape(copies, 3).sum(axis=0), 1.0, atol=0.15)
     np.testing.assert_allclose(each.offset, 0.0, atol=0.1)
@@ -172,7 +173,7 @@ def test_only_what_is_counted_twice_loses_weight():
     """The first feature four times, the second once: their classes tell as much."""
     X, y = binary(8000, d=2)
     X = X[:, [0, 0, 0, 0, 1]]
-    common, each = learn_feature_weights([naive_part(X, y)], 5, Workers())
+    common, each = learn_feature_weights([naive_part(X, y)], 5, None)
     np.testing.assert_allclose(each.weights[:4], 0.25, atol=0.08)
     assert each.weights[4] > 0.8
     assert 0.25 < common.weights[0] < each.weights[4]
@@ -180,13 +181,12 @@ def test_only_what_is_counted_twice_loses_weight():
 
 def test_the_bounds():
     X, y = binary()
-    _, against = learn_feature_weights([naive_part(X, y, labels=1 - y)], 3, Workers())  # it tells the other class
+    _, against = learn_feature_weights([naive_part(X, y, labels=1 - y)], 3, None)  # it tells the other class
     np.testing.assert_allclose(against.weights, 0.0, atol=0.05)
     part = naive_part(X, y)
     network = part.network
-    *factors, log_table, mean, sigma2 = network.parameters
-    timid = network.with_parameters([*factors, 0.1 * log_table, mean, sigma2])
-    common, each = learn_feature_weights([HeldOut(part.table, timid, part.feature_of)], 3, Workers())
+    timid = builders.changed(network, log_table=0.1 * builders.part(network, "log_table"))
+    common, each = learn_feature_weights([HeldOut(part.table, timid, part.feature_of)], 3, None)
     for found in (common, each):
         np.testing.assert_allclose(found.weights, feature_weights.MOST)
 
@@ -195,17 +195,16 @@ def test_offsets_correct_the_class_odds():
     """A network that was told the wrong odds of the classes."""
     X, y = binary()
     part = naive_part(X, y)
-    (log_class,), *rest = part.network.log_factors, *part.network.parameters[1:]
-    wrong = part.network.with_parameters([log_class + np.array([2.0, -2.0]), *rest])
-    _, each = learn_feature_weights([HeldOut(part.table, wrong, part.feature_of)], 3, Workers())
+    wrong = builders.changed(part.network, factors=part.network.factors + np.array([2.0, -2.0]))
+    _, each = learn_feature_weights([HeldOut(part.table, wrong, part.feature_of)], 3, None)
     assert each.offset[1] - each.offset[0] == pytest.approx(4.0, abs=0.3)
     fixed = HeldOut(part.table, wrong, part.feature_of).weighted(each)
-    found = posterior(part.table, fixed, "proba", Workers())
-    wanted = posterior(part.table, part.network, "proba", Workers())
+    found = posterior(part.table, fixed.terms, "proba", None)
+    wanted = posterior(part.table, part.network.terms, "proba", None)
     np.testing.assert_allclose(found, wanted, atol=0.05)
 
 
 def test_neutral_weights_are_the_network():
     [part, _], _ = make_parts("fan")
-    found = posterior(part.table, part.weighted(neutral(N_FEATURES, N_CLASSES)), "proba", Workers())
-    np.testing.assert_allclose(found, posterior(part.table, part.network, "proba", Workers()), rtol=1e-12)
+    found = posterior(part.table, part.weighted(neutral(N_FEATURES, N_CLASSES)).terms, "proba", None)
+    np.testing.assert_allclose(found, posterior(part.table, part.network.terms, "proba", None), rtol=1e-12)

@@ -23,7 +23,7 @@ MODELS = {
     "fan": FANClassifier(n_components=2, **FEW),
     "fan auto": FANClassifier(max_components=3, patience=1, mixing="per_class", **FEW),
     "fm": FMClassifier(n_components=3, **FEW),
-    "fan paper cem": FANClassifier(n_components=2, variance="paper", algorithm="cem", **FEW),
+    "fan paper cem": FANClassifier(n_components=2, variance_estimator="paper", algorithm="cem", **FEW),
 }
 FRAMES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}
 
@@ -104,7 +104,7 @@ def test_a_constant_column_may_vary_later(model):
 def test_log_probabilities_far_from_all_rows():
     """Where log densities are so low that the norm of the classes is lost beside them."""
     X, y = np.random.default_rng(0).normal(size=(20, 1)), np.arange(20) % 2
-    clf = NBClassifier(variance="tied").fit(X, y)
+    clf = NBClassifier(variance_tying="all").fit(X, y)
     far = np.array([[1e12], [-1e30], [1e90]])
     np.testing.assert_allclose(np.exp(clf.predict_log_proba(far)), clf.predict_proba(far), rtol=1e-12)
 
@@ -551,7 +551,8 @@ HUGE = 10**400  # more than a float can hold
 
 BAD = {
     "alpha": [0, -1.0, np.nan, np.inf, 1e308, HUGE, "1", None, True],
-    "variance": ["mle", None, 1, HUGE],
+    "variance_estimator": ["mle", None, 1, HUGE],
+    "variance_tying": ["tied", None, True, HUGE],
     "variance_floor": [0, -1e-3, np.nan, HUGE, "small"],
     "algorithm": ["sem", None, True],
     "max_iter": [0, -1, 2**63, HUGE, -HUGE, 1.5, "many", True],

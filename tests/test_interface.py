@@ -3,6 +3,7 @@
 import pickle
 import warnings
 
+import builders
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -67,7 +68,7 @@ def as_dict(table):
 
 
 def assert_same_bits(a, b, X):
-    for p, q in zip(a.network_.parameters, b.network_.parameters):
+    for p, q in zip(builders.arrays(a.network_), builders.arrays(b.network_)):
         np.testing.assert_array_equal(p, q)
     np.testing.assert_array_equal(a.predict_proba(X), b.predict_proba(X))
     np.testing.assert_array_equal(a.trace_, b.trace_)

@@ -10,6 +10,7 @@ import sys
 import tracemalloc
 from pathlib import Path
 
+import builders
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -56,7 +57,7 @@ CLASSIFIERS = {
     "per class": FANClassifier("auto", max_components=2, mixing="per_class", random_state=0, tol=1e-3),
     "binned": FANClassifier(2, discretize="mdlp", random_state=0, categorical_features=["colour", "flag", "count"]),
     "fm": FMClassifier(3, random_state=0, max_iter=200, handle_unknown="error"),
-    "nb": NBClassifier(alpha=0.5, variance="paper"),
+    "nb": NBClassifier(alpha=0.5, variance_estimator="paper"),
 }
 FRAMES = {"pandas": lambda X: X, "polars": pl.from_pandas, "array": lambda X: X[["length", "mass", "same"]].to_numpy()}
 
@@ -83,7 +84,7 @@ def test_everything_comes_back(name, frame, tmp_path):
     assert back.predict(rows).tolist() == clf.predict(rows).tolist()
     assert repr(back.schema_) == repr(clf.schema_)
     assert back.classes_.dtype.kind == clf.classes_.dtype.kind
-    for one, other in zip(back.network_.parameters, clf.network_.parameters):
+    for one, other in zip(builders.arrays(back.network_), builders.arrays(clf.network_)):
         assert one.dtype == other.dtype
         np.testing.assert_array_equal(one, other)
     for name in ("n_components_", "n_iter_", "log_likelihood_", "converged_", "n_features_in_"):
@@ -160,38 +161,45 @@ def test_numbers_that_are_not_finite(tmp_path):
 
 
 def test_a_file_of_today_still_loads():
-    """Written by version 0.1.0 in format 1, and never to be written again."""
-    expected = json.loads((DATA / "model-v1.json").read_text())
-    clf = load(DATA / "model-v1.fan")
+    """Of version 0.1.0, turned into format 2, and never to be written again."""
+    expected = json.loads((DATA / "model-v2.json").read_text())
+    clf = load(DATA / "model-v2.fan")
     X = pd.DataFrame(expected["rows"])
     np.testing.assert_allclose(clf.predict_proba(X), expected["proba"], rtol=1e-9)
     np.testing.assert_allclose(clf.predict_joint_log_proba(X), expected["log_joint"], rtol=1e-9)
     assert clf.predict(X).tolist() == expected["predicted"]
-    assert clf.get_params() == expected["settings"] | {"allow_missing_columns": False}  # which is younger
+    assert clf.get_params() == expected["settings"]
     assert clf.selection_["icl"].tolist() == expected["icl"]
     assert clf.starts_["status"].tolist() == expected["status"]
 
 
+def test_a_file_of_another_format_is_refused():
+    with pytest.raises(ModelFileError, match="it has format 1, and this version reads 2: fit and save it again"):
+        load(DATA / "model-v1.fan")
+
+
 def test_the_file_is_as_described():
     """Probabilities computed from docs/model-file.md alone, with a JSON reader and a safetensors reader."""
-    raw = (DATA / "model-v1.fan").read_bytes()
+    raw = (DATA / "model-v2.fan").read_bytes()
     header = json.loads(json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])["__metadata__"]["fanbayes"])
     arrays = safetensors.numpy.load(raw)
-    expected = json.loads((DATA / "model-v1.json").read_text())
+    expected = json.loads((DATA / "model-v2.json").read_text())
     class_of = np.repeat([0, 1, 2], header["structure"]["n_components"])
     for r, proba in enumerate(expected["proba"]):
         log_p = arrays["log_factor.class"][class_of] + arrays["log_factor.component | class"]
         first, number = 0, 0
-        for column in header["schema"]["columns"]:
+        numbers = len(arrays["cells.gaussian"]) // 2
+        columns = header["schema"]["columns"]
+        for column in sorted(columns, key=lambda column: len(column["levels"])):  # which leaves the numbers in order
             value = expected["rows"][column["name"]][r]
             if column["kind"] == "discrete":
                 if value is not None:
-                    log_p = log_p + arrays["log_table"][first + column["levels"].index(value)]
-                first += len(column["levels"])
+                    log_p = log_p + arrays["cells.categorical"][first + column["levels"].index(value)]
+                first += len(column["levels"]) + 1
             elif column["scale"] > 0:
                 if value is not None:
                     z = (value * 2.0 ** -column["exponent"] - column["centre"]) / column["scale"]
-                    mean, sigma2 = arrays["mean"][number], arrays["sigma2"][number]
+                    mean, sigma2 = (arrays["cells.gaussian"][k] for k in (number, numbers + number))
                     log_p = log_p - 0.5 * (np.log(2 * np.pi * sigma2) + (z - mean) ** 2 / sigma2)
                 number += 1
         joint = np.bincount(class_of, np.exp(log_p))
@@ -214,7 +222,7 @@ def test_loads_without_the_frame_library(tmp_path):
         "    print('asked for')\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program, str(DATA / "model-v1.fan")], capture_output=True, text=True, check=False
+        [sys.executable, "-c", program, str(DATA / "model-v2.fan")], capture_output=True, text=True, check=False
     )
     assert (done.stdout, done.stderr) == ("asked for\n", "")
 
@@ -243,7 +251,7 @@ def test_save_refuses_what_it_cannot_keep(tmp_path):
     clf = NBClassifier().fit(X, y)
     with pytest.raises(ModelFileError, match=r"cannot be kept in a file: alpha=-1"):
         save(clf.set_params(alpha=-1), tmp_path / "m")
-    clf.set_params(alpha=1.0).network_.mean[0, 0, 0] = np.nan
+    clf.set_params(alpha=1.0).network_.cells[0, 0, 0] = np.nan
     with pytest.raises(ModelFileError, match="parameters that are no numbers"):
         save(clf, tmp_path / "m")
     with pytest.raises(ModelFileError, match=r"not valid Unicode, near .*no\\ud800"):
@@ -288,7 +296,7 @@ def test_a_failure_leaves_the_old_file(two_models, tmp_path, monkeypatch):
 def sample(tmp_path_factory):
     """Bytes, header and arrays of a small model with every kind of content."""
     path = tmp_path_factory.mktemp("models") / "sample.fan"
-    path.write_bytes((DATA / "model-v1.fan").read_bytes())
+    path.write_bytes((DATA / "model-v2.fan").read_bytes())
     header, arrays = read(path)
     return path, path.read_bytes(), header, arrays
 
@@ -374,10 +382,14 @@ def test_any_altered_byte_is_noticed(sample):
         assert refusal(bytes(altered), path)
 
 
+def structure_of(factors, n_components):
+    return {"factors": factors, "n_components": n_components, "variance_tying": "none"}
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"format": 2, "library": "9.9"}, "it has format 2, of fanbayes '9.9', and this version reads 1: upgrade"),
+        ({"format": 3, "library": "9.9"}, "it has format 3, of fanbayes '9.9', and this version reads 2: upgrade"),
         ({"format": 0}, "a format that does not exist"),
         ({"format": 10**50}, "a format that does not exist"),
         ({"classifier": "a\nb" * 1000}, "classifier, 'a\\nb"),
@@ -389,12 +401,12 @@ def test_any_altered_byte_is_noticed(sample):
         ({"settings": {"categorical_features": {"a": 1}}}, "categorical_features is no setting"),
         ({"settings": {"criterion": "x\n" * 1000}}, "criterion='x"),
         ({"settings": {"random_state": [[1]]}}, "random_state is no setting"),
-        ({"structure": {"factors": ["class", "component | class"], "n_components": [1, 2]}}, "inconsistent"),
-        ({"structure": {"factors": ["class", "component | class"], "n_components": [2, 2, 0]}}, "inconsistent"),
-        ({"structure": {"factors": ["class", "component"], "n_components": [1, 2, 3]}}, "inconsistent"),
-        ({"structure": {"factors": ["class"], "n_components": [1, 1, 1]}}, "inconsistent"),
-        ({"structure": {"factors": ["class", "component | class"], "n_components": [2, 2, 10**12]}}, "states"),
-        ({"structure": {"factors": ["class", "component | class"], "n_components": [2, 2, 3]}}, "has shape"),
+        ({"structure": structure_of(["class", "component | class"], [1, 2])}, "inconsistent"),
+        ({"structure": structure_of(["class", "component | class"], [2, 2, 0])}, "inconsistent"),
+        ({"structure": structure_of(["class", "component"], [1, 2, 3])}, "inconsistent"),
+        ({"structure": structure_of(["class"], [1, 1, 1])}, "inconsistent"),
+        ({"structure": structure_of(["class", "component | class"], [2, 2, 10**12])}, "states"),
+        ({"structure": structure_of(["class", "component | class"], [2, 2, 3])}, "has shape"),
         ({"classes": {"dtype": "object", "values": ["a", "a", "b"]}}, "classes are damaged"),
         ({"classes": {"dtype": "int8", "values": [1, 2, 300]}}, "classes are damaged"),
         ({"classes": {"dtype": "datetime64[D]", "values": [1, 2, 3]}}, "classes are damaged"),
@@ -441,17 +453,17 @@ def test_inconsistent_columns(change, sample):
 @pytest.mark.parametrize(
     ("name", "change", "sentence"),
     [
-        ("log_table", lambda a: a[:-1], "has shape"),
-        ("log_table", lambda a: a.astype(np.float32), "float32, not float64"),
-        ("log_table", lambda a: np.where(np.arange(a.size).reshape(a.shape) == 0, np.nan, a), "no numbers"),
-        ("log_table", lambda a: a * (1 + 1e-6), "do not sum to one"),
+        ("cells.categorical", lambda a: a[:-1], "has shape"),
+        ("cells.categorical", lambda a: a.astype(np.float32), "float32, not float64"),
+        ("cells.categorical", lambda a: np.where(np.arange(a.size).reshape(a.shape) == 0, np.nan, a), "no numbers"),
+        ("cells.categorical", lambda a: a * (1 + 1e-6), "do not sum to one"),
         ("log_factor.class", lambda a: a - 1e-6, "do not sum to one"),
         ("log_factor.class", lambda a: a[None], "has shape"),
-        ("mean", lambda a: a.T, "has shape"),
-        ("mean", lambda a: a + np.inf, "no numbers"),
-        ("mean", lambda a: a + 1e200, "beyond 1e100"),
-        ("sigma2", lambda a: -a, "variance"),
-        ("sigma2", lambda a: 0 * a, "variance"),
+        ("cells.gaussian", lambda a: a.T, "has shape"),
+        ("cells.gaussian", lambda a: a + np.inf, "no numbers"),
+        ("cells.gaussian", lambda a: a + 1e200, "beyond 1e100"),
+        ("cells.gaussian", lambda a: -np.abs(a), "variance"),
+        ("cells.gaussian", lambda a: 0 * a, "variance"),
         ("trace", lambda a: a[None], "has shape"),
         ("trace", lambda a: a.astype(np.int64), "int64, not float64"),
         ("start_traces", lambda a: a[1:], "has shape"),
@@ -476,14 +488,11 @@ def test_memory_stays_small(sample):
     deep = json.loads("[" + ",".join(["[" * 400 + "]" * 400] * 300) + "]")
     files = [
         (2**62).to_bytes(8, "little") + data[8:],
-        *(
-            sealed({**plain, "structure": {"factors": factors, "n_components": [n, 1, 1]}}, arrays)
-            for n in (10**6, 10**15)
-        ),
-        sealed({**plain, "classes": wide, "structure": {"factors": factors, "n_components": [1] * 2001}}, arrays),
+        *(sealed({**plain, "structure": structure_of(factors, [n, 1, 1])}, arrays) for n in (10**6, 10**15)),
+        sealed({**plain, "classes": wide, "structure": structure_of(factors, [1] * 2001)}, arrays),
         sealed({**plain, "classes": wider}, arrays),
         sealed({**plain, "named": deep}, arrays),
-        sealed(plain, {**arrays, "mean": empty, "log_table": empty}),
+        sealed(plain, {**arrays, "cells.gaussian": empty, "cells.categorical": empty}),
         data.replace(b'"shape":[', b'"shape":[99999999999,', 1),
     ]
     tracemalloc.start()

@@ -63,7 +63,7 @@ def change_feature_weights(header, arrays):
 
 
 def change_mean(header, arrays):
-    arrays["imputer/mean"] = 1e9 * arrays["imputer/mean"]
+    arrays["imputer/cells.gaussian"] = 1e9 * arrays["imputer/cells.gaussian"]
 
 
 def lose_member(header, arrays):
@@ -71,7 +71,7 @@ def lose_member(header, arrays):
 
 
 def lose_array(header, arrays):
-    del arrays["members/0/mean"]
+    del arrays["members/0/cells.categorical"]
 
 
 def rename_column(header, arrays):

@@ -7,12 +7,11 @@ import pytest
 
 from fanbayes import FANClassifier, load, save
 from fanbayes.learning import selection
+from fanbayes.learning.data import InMemoryData
 from fanbayes.learning.em import Problem
-from fanbayes.learning.expectation import Workers, expect
 from fanbayes.learning.per_class import class_scores, compose
 from fanbayes.learning.scores import score
 from fanbayes.learning.selection import _composed, select
-from fanbayes.model.network import Prior
 
 CRITERIA = ("icl", "bic", "aic", "cs")
 
@@ -35,8 +34,8 @@ def fitted(X, y, **settings):
 
 
 def problem_of(clf, X, y):
-    _, _, table = clf._read(X, y, None)
-    return Problem(table, Prior(1.0, clf.variance, 1e-6), False, Workers())
+    _, table = clf._cases(X, y, None).encoded("none")
+    return Problem(InMemoryData(table), clf._options())
 
 
 @pytest.mark.parametrize("criterion", CRITERIA)
@@ -53,29 +52,29 @@ def test_each_class_gets_its_own_number(criterion):
 
 
 @pytest.mark.parametrize("criterion", CRITERIA)
-@pytest.mark.parametrize("variance", ["map", "tied_class"])
-def test_the_scores_of_the_classes_add_up(criterion, variance):
+@pytest.mark.parametrize("tying", ["none", "class"])
+def test_the_scores_of_the_classes_add_up(criterion, tying):
     """What one more component gains is the sum of what it gains for each class."""
     X, y = one_and_three()
     whole, parts = [], []
     for n_components in (1, 2):
-        clf = fitted(X, y, n_components=n_components, variance=variance)
+        clf = fitted(X, y, n_components=n_components, variance_tying=tying)
         problem = problem_of(clf, X, y)
-        statistics = expect(problem.table, clf.network_, False, problem.crew)
-        whole.append(getattr(score(clf.network_, statistics, problem.prior, len(y)), criterion))
+        statistics = problem.data.e_step(clf.network_.terms)
+        whole.append(getattr(score(clf.network_, statistics, len(y)), criterion))
         parts.append(class_scores(problem, clf.network_, criterion).sum())
     np.testing.assert_allclose(parts[1] - parts[0], whole[1] - whole[0], rtol=1e-9)
 
 
 def test_classes_are_composed_as_they_were_learnt():
-    """Labelled classes do not touch each other: nothing is left to climb after they are put together."""
+    """Labelled classes do not touch each other: nothing is left to gain after they are put together."""
     X, y = one_and_three()
     single, triple = (fitted(X, y, n_components=k) for k in (1, 3))
     network = compose([single.network_, triple.network_], [0, 1])
     both = fitted(X, y, n_components={"one": 1, "three": 3}, n_init=20)
     problem = problem_of(both, X, y)
     assert np.bincount(network.structure.class_of).tolist() == [1, 3]
-    composed = expect(problem.table, network, False, problem.crew).log_likelihood[0]
+    composed = problem.data.e_step(network.terms).log_likelihood[0]
     np.testing.assert_allclose(composed, both.log_likelihood_, rtol=1e-5)
 
 
@@ -142,12 +141,12 @@ def test_numbers_by_class_need_mixing_per_class():
 @pytest.mark.parametrize("max_iter", [1, 2, 3, 20])
 def test_what_is_composed_keeps_the_limit_of_passes_and_the_common_variance(max_iter):
     X, y = one_and_three()
-    clf = FANClassifier(mixing="per_class", variance="tied", categorical_features=[2], random_state=0)
+    clf = FANClassifier(mixing="per_class", variance_tying="all", categorical_features=[2], random_state=0)
     problem = problem_of(clf, X, y)
     search = clf._search(np.unique(y), len(y))
     fits = list(select(problem, search, 2, lambda _: None).fits)
     found = _composed(problem, replace(search, max_iter=max_iter, tol=0.0), fits, [0, 2])
     assert found.n_iter == max_iter
     assert np.bincount(found.network.structure.class_of).tolist() == [1, 3]
-    np.testing.assert_allclose(found.network.sigma2 / found.network.sigma2[..., :1], 1.0, rtol=1e-12)
+    assert found.network.shared.shape == (1, 2)  # a variance a number
     assert (np.diff(found.trace) >= -1e-9).all()

@@ -10,7 +10,6 @@ from fanbayes import FANClassifier, FANClassifierCV, FMClassifier, NBClassifier
 from fanbayes.data.state import StateError, not_finite, plain
 from fanbayes.data.views import View
 from fanbayes.learning.ensembles.average import Average
-from fanbayes.learning.expectation import Workers
 from fanbayes.learning.predictor import NetworkPredictor, WeightedPredictor
 from fanbayes.model.state import FAN
 
@@ -56,7 +55,7 @@ def test_every_predictor(rows, average):
     for clf, found in predictors(rows, average):
         kinds.add(type(found))
         encoded = clf._encode(rows[0], found.schemas)
-        proba, log_proba = (found.posterior(encoded, what, Workers()) for what in ("proba", "log_proba"))
+        proba, log_proba = (found.posterior(encoded, what, None) for what in ("proba", "log_proba"))
         np.testing.assert_allclose(proba.sum(axis=1), 1, atol=1e-12)
         np.testing.assert_allclose(np.exp(log_proba), proba, atol=1e-12)
         assert found.class_prior.sum() == pytest.approx(1, abs=1e-9)
@@ -69,7 +68,7 @@ def test_every_predictor(rows, average):
         assert type(copy) is type(found)
         assert copy.n_components == found.n_components
         same = clf._encode(rows[0], copy.schemas)
-        np.testing.assert_array_equal(copy.posterior(same, "proba", Workers()), proba)
+        np.testing.assert_array_equal(copy.posterior(same, "proba", None), proba)
     assert kinds == {NetworkPredictor, WeightedPredictor, Average}
 
 

@@ -1,6 +1,7 @@
 """BIC, AIC, Cheeseman-Stutz and ICL."""
 
 import math
+from dataclasses import replace
 
 import builders
 import numpy as np
@@ -8,32 +9,34 @@ import oracles
 import pytest
 from scipy import stats
 
-from fanbayes.learning.expectation import Workers, expect
+from fanbayes.learning.e_step import e_step
 from fanbayes.learning.scores import score
 from fanbayes.learning.starts import labelled_naive_bayes
-from fanbayes.model.network import Prior, estimate, n_parameters
+from fanbayes.model.blocks import EstimationOptions
+from fanbayes.model.blocks.gaussian import KAPPA, A, B
 
 NAMES = ("log_likelihood", "n_parameters", "bic", "aic", "cs", "icl")
 
 
-PRIOR = Prior(1.0, "map", 1e-6)
-
-
-def score_of(world, prior=PRIOR, network=None):
+def score_of(world, network=None):
     network = world.network if network is None else network
-    statistics = expect(world.table, network, False, Workers())
-    return score(network, statistics, prior, world.table.total_weight)
+    return score(network, statistics_of(world, network), world.table.total_weight)
+
+
+def statistics_of(world, network):
+    return e_step(world.table, network.terms, False, None)
 
 
 @pytest.mark.parametrize("kind", builders.KINDS)
 @pytest.mark.parametrize("n_components", [1, 2, 5])
 @pytest.mark.parametrize("alpha", [1.0, 0.4])
 def test_scores_are_the_definitions(kind, n_components, alpha):
-    world = builders.make_world(4, kind, n_components, levels=(2, 4), n=30)
+    options = EstimationOptions(alpha)
+    world = builders.make_world(4, kind, n_components, levels=(2, 4), n=30, options=options)
     sizes = builders.sizes(kind, 3, n_components)
     d = oracles.n_parameters(builders.oracle_kind(kind), 3, sizes, [2, 4], 2)
-    wanted = oracles.scores(builders.oracle_kind(kind), world.plain, world.rows, alpha, d)
-    found = score_of(world, Prior(alpha, "map", 1e-6))
+    wanted = oracles.scores(builders.oracle_kind(kind), world.plain, world.rows, builders.oracle_prior(options), d)
+    found = score_of(world)
     for name in NAMES:
         assert getattr(found, name) == pytest.approx(wanted[name], rel=1e-10), name
 
@@ -49,7 +52,7 @@ def log_predictive(codes, r, alpha):
 
 def log_student(values):
     """Log p of a sequence of values under the normal-inverse-gamma prior, one after the other."""
-    kappa, a, b, m = oracles.KAPPA, oracles.A, oracles.B, 0.0
+    kappa, a, b, m = KAPPA, A, B, 0.0
     total = 0.0
     for x in values:
         total += stats.t.logpdf(x, 2 * a, m, math.sqrt(b * (kappa + 1) / (a * kappa)))
@@ -62,7 +65,8 @@ def log_student(values):
 @pytest.mark.parametrize(("kind", "pooled"), [("nb", False), ("fan", False), ("per_class", False), ("fm", True)])
 def test_cheeseman_stutz_is_the_exact_marginal_when_nothing_is_hidden(kind, pooled):
     """With every label known and one component, D' is D: at any parameters, CS is log p(D | M)."""
-    world = builders.make_world(5, kind, 1, levels=(2, 4), n=40, unlabelled=0.0, weighted=False)
+    options = EstimationOptions(0.8)
+    world = builders.make_world(5, kind, 1, levels=(2, 4), n=40, unlabelled=0.0, weighted=False, options=options)
     rows, wanted = world.rows, log_predictive(world.rows.labels, 3, 0.8)
     groups = [np.full(40, True)] if pooled else [rows.labels == c for c in range(3)]
     for group in groups:
@@ -72,11 +76,9 @@ def test_cheeseman_stutz_is_the_exact_marginal_when_nothing_is_hidden(kind, pool
         for i in range(2):
             values = rows.numbers[group, i]
             wanted += log_student(values[~np.isnan(values)])
-    prior = Prior(0.8, "map", 1e-6)
-    assert score_of(world, prior).cs == pytest.approx(wanted, rel=1e-10)
-    statistics = expect(world.table, world.network, False, Workers())
-    fitted = estimate(statistics, world.network.structure, world.table.layout, prior)
-    assert score_of(world, prior, fitted).cs == pytest.approx(wanted, rel=1e-10)
+    assert score_of(world).cs == pytest.approx(wanted, rel=1e-10)
+    fitted = world.network.model.estimate(statistics_of(world, world.network))
+    assert score_of(world, fitted).cs == pytest.approx(wanted, rel=1e-10)
 
 
 @pytest.mark.parametrize("kind", ["nb", "fan", "per_class", "fm"])
@@ -96,22 +98,24 @@ def test_icl_is_below_bic_with_several(kind):
 def test_icl_does_not_depend_on_how_a_class_numbers_components_of_its_own():
     """Component h of one class is not that of another, also where a row has no label."""
     world = builders.make_world(9, "per_class", 3, n=60, unlabelled=0.6)
-    cells = np.array([0, 1, 2, 5, 3, 4, 6, 7, 8])  # those of the second class renumbered
-    renumbered = world.network.map(lambda x: x[..., cells] if x.shape[-1] == 9 else x)
-    found = score_of(world, network=renumbered)
+    cells, of_class = np.array([0, 1, 2, 5, 3, 4, 6, 7, 8]), np.arange(3)  # those of the second class renumbered
+    factors, parameters = world.network.factors[:, np.append(of_class, 3 + cells)], world.network.cells[..., cells]
+    renumbered = replace(world.network, factors=factors, cells=parameters)
+    found = score_of(world, renumbered)
     assert found.log_likelihood == pytest.approx(score_of(world).log_likelihood, rel=1e-12)
     assert found.icl == pytest.approx(score_of(world).icl, rel=1e-12)
 
 
 def test_fan_of_one_component_scores_as_naive_bayes():
     world = builders.make_world(7, "nb", 1)
-    prior = Prior(1.0, "map", 1e-6)
-    nb, _ = labelled_naive_bayes(world.table, 3, prior, Workers())
-    fan = estimate(expect(world.table, nb, False, Workers()), builders.make_structure("fan", 3, 1), nb.layout, prior)
-    again = estimate(expect(world.table, nb, False, Workers()), nb.structure, nb.layout, prior)
-    assert n_parameters(fan.structure, fan.layout) == n_parameters(nb.structure, nb.layout)
+    nb, _ = labelled_naive_bayes(world.problem(), 3)
+    statistics = statistics_of(world, nb)
+    fan, again = (
+        replace(nb.model, structure=builders.make_structure(k, 3, 1)).estimate(statistics) for k in ("fan", "nb")
+    )
+    assert fan.model.n_parameters == nb.model.n_parameters
     for name in NAMES:
-        a, b = (getattr(score_of(world, prior, network), name) for network in (fan, again))
+        a, b = (getattr(score_of(world, network), name) for network in (fan, again))
         assert a == pytest.approx(b, rel=1e-12), name
 
 

@@ -1,22 +1,23 @@
 """The search over the number of components."""
 
+from dataclasses import replace
+
 import builders
 import numpy as np
+import oracles
 import pytest
 from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 
 from fanbayes import FANClassifier, FMClassifier, NBClassifier
 from fanbayes.learning import selection
-from fanbayes.learning.em import Problem, advance, begin
-from fanbayes.learning.expectation import Workers
+from fanbayes.learning.em import initial_state, run_em
 from fanbayes.learning.scores import Scores
 from fanbayes.learning.selection import Fit, Search, Selection, continue_with_cem, fit_size, select
 from fanbayes.learning.starts import labelled_naive_bayes
-from fanbayes.model.network import Prior
 
 WORLD = builders.make_world(0, "fan", 2, levels=(2, 3, 4), n=80, unlabelled=0.1)
-PROBLEM = Problem(WORLD.table, Prior(1.0, "map", 1e-6), False, Workers())
+PROBLEM = WORLD.problem()
 
 
 def make_search(kind="fan", sizes=range(1, 9), criteria=("bic",), **changed):
@@ -29,7 +30,7 @@ def fit_of(size, bic, icl=0.0):
 
 
 def fit_one(size, problem=PROBLEM, previous=None, **changed):
-    nb = labelled_naive_bayes(problem.table, 3, problem.prior, Workers())
+    nb = labelled_naive_bayes(problem, 3)
     return fit_size(problem, make_search(**changed), size, nb, previous)
 
 
@@ -110,11 +111,10 @@ def test_no_more_passes_than_allowed(max_iter, n_init):
 @pytest.mark.parametrize("hard", [False, True])
 def test_scores_are_those_of_the_expected_statistics(hard):
     """Also where CEM found the network, whose own statistics are not expected ones."""
-    problem = Problem(WORLD.table, PROBLEM.prior, hard, Workers())
-    fit = fit_one(3, problem=problem)
+    fit = fit_one(3, problem=WORLD.problem(hard))
     net, rows = builders.plain(fit.network), WORLD.rows
-    d = builders.oracles.n_parameters("fan", 3, [3], [2, 3, 4], 2)
-    wanted = builders.oracles.scores("fan", net, rows, 1.0, d)
+    d = oracles.n_parameters("fan", 3, [3], [2, 3, 4], 2)
+    wanted = oracles.scores("fan", net, rows, builders.oracle_prior(builders.MAP), d)
     for name, value in wanted.items():
         assert getattr(fit.scores, name) == pytest.approx(value, rel=1e-9), name
 
@@ -124,8 +124,8 @@ def test_cem_continues_from_each_candidate():
     before = select(PROBLEM, search, 3, lambda _: None)
     after = continue_with_cem(PROBLEM, search, before)
     assert [f.n_components for f in after.fits] == [1, 2, 3]
-    hard = [WORLD.objective(PROBLEM.prior, True, f.network) for f in after.fits]
-    soft = [WORLD.objective(PROBLEM.prior, True, f.network) for f in before.fits]
+    hard = [WORLD.objective(True, f.network) for f in after.fits]
+    soft = [WORLD.objective(True, f.network) for f in before.fits]
     assert np.all(np.array(hard) >= np.array(soft) - 1e-9)
     assert hard[2] > soft[2] + 0.1
 
@@ -133,12 +133,12 @@ def test_cem_continues_from_each_candidate():
 @pytest.mark.parametrize("size", [2, 3])
 def test_converged_is_said_of_the_network_that_is_kept(size):
     """The variance of the paper maximises nothing: EM may pass a better network than it comes to rest at."""
-    problem = Problem(WORLD.table, Prior(1.0, "paper", 1e-6), False, Workers())
+    problem = replace(PROBLEM, options=builders.PAPER)
     rest = set()
     for seed in range(6):
         fit = fit_one(size, problem, n_init=2, max_iter=1000, seed=seed)
         assert fit.n_iter < 1000  # EM came to rest
-        further = advance(problem, begin(problem, fit.network), 1000, 1e-6)
+        further = run_em(problem, initial_state(problem, fit.network), 1000, 1e-6)
         assert fit.converged == (abs(further.traces[0][-1] - further.traces[0][0]) < 1e-3)
         rest.add(fit.converged)
     assert rest == {True, False}
@@ -151,9 +151,9 @@ def with_nan(monkeypatch, which):
     """Let some of the random starts begin with means that are not numbers."""
     draw = selection.random_networks
 
-    def broken(nb, structure, prior, rng, n):
-        network = draw(nb, structure, prior, rng, n)
-        network.mean[[k for k in which if k < n]] = np.nan
+    def broken(nb, model, rng, n):
+        network, rows = draw(nb, model, rng, n), builders.rows_of(model.layout)
+        network.cells[[k for k in which if k < n], rows["mean"]] = np.nan
         return network
 
     monkeypatch.setattr(selection, "random_networks", broken)
@@ -168,7 +168,7 @@ def test_a_degenerate_start_is_dropped_and_counted(monkeypatch):
     assert [s.status == "degenerate" for s in fit.starts] == [False, True, False, True, False]
     assert len(fit.starts) == 5
     assert np.isfinite(fit.trace).all()
-    assert all(np.isfinite(p).all() for p in fit.network.parameters)
+    assert all(np.isfinite(p).all() for p in builders.arrays(fit.network))
 
 
 def test_degenerate_starts_are_counted_where_the_user_sees_them(monkeypatch):
@@ -183,15 +183,15 @@ def test_degenerate_starts_are_counted_where_the_user_sees_them(monkeypatch):
 
 
 def test_a_start_that_degenerates_on_the_way_is_dropped(monkeypatch):
-    climbing = selection.advance
+    sound = selection.run_em
 
-    def advance(problem, climb, *arguments):
-        after = climbing(problem, climb, *arguments)
+    def run_em(*arguments):
+        after = sound(*arguments)
         if len(after.objective) == 6:
             after.objective[0] = np.nan
         return after
 
-    monkeypatch.setattr(selection, "advance", advance)
+    monkeypatch.setattr(selection, "run_em", run_em)
     fit = fit_one(3, n_init=6)
     assert fit.n_degenerate == 1
     assert fit.starts[0].status == "degenerate"
@@ -203,8 +203,8 @@ def test_a_start_that_degenerates_on_the_way_is_dropped(monkeypatch):
 
 def test_a_best_network_at_which_em_does_not_rest_is_told_of():
     X, y = load_iris(return_X_y=True)
-    with pytest.warns(ConvergenceWarning, match="EM came to rest below it: variance='paper' maximises nothing"):
-        clf = FANClassifier(n_components=2, variance="paper", random_state=0).fit(X, y)
+    with pytest.warns(ConvergenceWarning, match="EM came to rest below it: variance_estimator='paper' maximises"):
+        clf = FANClassifier(n_components=2, variance_estimator="paper", random_state=0).fit(X, y)
     assert not clf.converged_
 
 

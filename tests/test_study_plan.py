@@ -26,7 +26,7 @@ def test_the_paper_preset_says_what_the_paper_does():
     assert (
         fan.get_params().items()
         >= {
-            "variance": "paper",
+            "variance_estimator": "paper",
             "criterion": "icl",
             "alpha": 1.0,
             "algorithm": "em",
@@ -40,8 +40,8 @@ def test_the_paper_preset_says_what_the_paper_does():
     )
     assert classifier("FM", "paper", "discretised", 3, seed=7).max_components == 16
     assert classifier("FM", "paper", "discretised", 3, seed=7).discretize == "mdlp"
-    assert classifier("NB", "default", "raw", 3, seed=7).variance == "map"
-    assert presets()["default"]["FAN"]["variance"] == "map"
+    assert classifier("NB", "default", "raw", 3, seed=7).variance_estimator == "map"
+    assert presets()["default"]["FAN"]["variance_estimator"] == "map"
 
 
 @pytest.mark.parametrize("counts", [(30, 30), (23, 11, 5, 1), (3, 2, 2), (50, 1)])

@@ -266,15 +266,15 @@ def test_a_table_in_use_can_be_pickled():
     assert again.rows.n_rows == 100
 
 
-def test_few_different_rows_are_not_thinned():
+def test_few_different_rows_are_not_subsampled():
     """Equal rows stay or go together: a handful of them would stand for nothing."""
     rng = np.random.default_rng(0)
     _, table = learn(rng.integers(1, 3, (20_000, 3)), [True] * 3)
-    assert table.thinned(1000) is table
+    assert table.subsample(1000) is table
     _, table = learn(np.repeat(rng.normal(size=(20, 2)), 1000, axis=0), [False] * 2)
-    assert table.thinned(1000) is table
+    assert table.subsample(1000) is table
     _, table = learn(rng.normal(size=(20_000, 2)), [False] * 2)
-    few = table.thinned(1000)
+    few = table.subsample(1000)
     assert few.n_rows < 2000
     assert few.total_weight == pytest.approx(20_000, rel=0.2)
 

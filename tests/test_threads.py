@@ -29,7 +29,7 @@ def run(code, before=""):
 
 
 @LINUX
-def test_a_crew_is_as_large_as_the_system_allows():
+def test_a_pool_is_as_large_as_the_system_allows():
     """With stacks of a gigabyte there is room for some of the threads and not for the next."""
     code = """
         import resource
@@ -37,15 +37,16 @@ def test_a_crew_is_as_large_as_the_system_allows():
         from fanbayes import _native
 
         world = builders.make_world(8, "fan", 5, n=900)
-        network = world.network
-        arguments = (world.table.rows, network.structure.native, *network.kernel_arguments, 0, 900, False, 7)
-        wanted = _native.expect(*arguments)
+        t = world.network.terms
+        terms = (t.log_weight, t.log_table, t.numeric, t.n_linear)
+        arguments = (world.table.rows, t.structure.native, *terms, False, 7)
+        wanted = _native.e_step(*arguments)
         used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (used + (5 << 29), resource.RLIM_INFINITY))
-        crew = _native.Crew(8)
-        found = _native.expect(*arguments, crew)
-        print(crew.n_threads, all((a == b).all() for a, b in zip(found, wanted)))
-        del crew
+        pool = _native.ThreadPool(8)
+        found = _native.e_step(*arguments, pool)
+        print(pool.n_threads, all((a == b).all() for a, b in zip(found, wanted)))
+        del pool
         print("ended")
     """
     n_threads, same, ended = run(code, "ulimit -s 1048576;")
@@ -64,22 +65,23 @@ def test_no_more_threads_than_cores():
 
 
 @LINUX
-def test_a_crew_in_a_forked_process_is_the_caller_alone():
+def test_a_pool_in_a_forked_process_is_the_caller_alone():
     code = """
         import os, signal
         import builders
         from fanbayes import _native
 
         world = builders.make_world(8, "fan", 5, n=900)
-        network = world.network
-        arguments = (world.table.rows, network.structure.native, *network.kernel_arguments, 0, 900, False, 7)
-        crew = _native.Crew(3)
-        wanted = _native.expect(*arguments, crew)
+        t = world.network.terms
+        terms = (t.log_weight, t.log_table, t.numeric, t.n_linear)
+        arguments = (world.table.rows, t.structure.native, *terms, False, 7)
+        pool = _native.ThreadPool(3)
+        wanted = _native.e_step(*arguments, pool)
         child = os.fork()
         signal.alarm(30)  # should it hang
-        found = _native.expect(*arguments, crew)
+        found = _native.e_step(*arguments, pool)
         same = all((a == b).all() for a, b in zip(found, wanted))
-        del crew
+        del pool
         if child == 0:
             os._exit(0 if same else 1)
         print(same, os.waitpid(child, 0)[1])

@@ -166,10 +166,10 @@ def test_features_of_the_columns_of_the_layout():
 def test_tied_naive_bayes_of_decorrelated_columns_is_discriminant_analysis():
     X, y = correlated(20_000)
     _, table = see(X, y, "decorrelate")
-    found = NBClassifier(variance="tied").fit(table.numbers, y).predict_proba(table.numbers)
+    found = NBClassifier(variance_tying="all").fit(table.numbers, y).predict_proba(table.numbers)
     wanted = LinearDiscriminantAnalysis().fit(X, y).predict_proba(X)
     assert np.abs(found - wanted).max() < 5e-3
-    plain = NBClassifier(variance="tied").fit(X, y).predict_proba(X)
+    plain = NBClassifier(variance_tying="all").fit(X, y).predict_proba(X)
     assert np.abs(plain - wanted).max() > 0.1
 
 

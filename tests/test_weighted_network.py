@@ -8,8 +8,8 @@ import oracles
 import pytest
 from builders import KINDS, make_world
 
-from fanbayes.learning.expectation import Workers, expect, posterior
-from fanbayes.model.weighted_network import WeightedNetwork, column_log_likelihood
+from fanbayes.learning.e_step import e_step, posterior
+from fanbayes.model.weighted_network import WeightedNetwork
 
 N_CLASSES = 3
 
@@ -60,18 +60,18 @@ def test_posterior_by_enumeration(kind):
     w, b = random_weights(1, 5)
     model = WeightedNetwork(world.network, w, b)
     wanted = log_classes(world.plain, world.rows, w, b)
-    np.testing.assert_allclose(posterior(world.table, model, "log_proba", Workers()), wanted, rtol=1e-9, atol=1e-11)
-    np.testing.assert_allclose(posterior(world.table, model, "proba", Workers()), np.exp(wanted), atol=1e-12)
-    states = posterior(world.table, model, "states", Workers())
+    np.testing.assert_allclose(posterior(world.table, model.terms, "log_proba", None), wanted, rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(posterior(world.table, model.terms, "proba", None), np.exp(wanted), atol=1e-12)
+    states = posterior(world.table, model.terms, "states", None)
     np.testing.assert_allclose(states, log_states(world.plain, world.rows, w, b), rtol=1e-9, atol=1e-11)
-    assert np.abs(wanted - posterior(world.table, world.network, "log_proba", Workers())).max() > 0.1
+    assert np.abs(wanted - posterior(world.table, world.network.terms, "log_proba", None)).max() > 0.1
 
 
 @pytest.mark.parametrize("levels", [(3, 2), ()])
 def test_posterior_of_columns_of_one_kind(levels):
     world = make_world(6, "fan", 3, levels=levels, n_numbers=0 if levels else 3)
     w, b = random_weights(2, 2 if levels else 3)
-    found = posterior(world.table, WeightedNetwork(world.network, w, b), "log_proba", Workers())
+    found = posterior(world.table, WeightedNetwork(world.network, w, b).terms, "log_proba", None)
     np.testing.assert_allclose(found, log_classes(world.plain, world.rows, w, b), rtol=1e-9, atol=1e-11)
 
 
@@ -80,8 +80,8 @@ def test_posterior_of_fused_codes():
     fused = world.table.fused()
     assert fused.narrow.shape[1] < 3
     model = WeightedNetwork(world.network, *random_weights(3, 5))
-    wanted = posterior(world.table, model, "log_proba", Workers())
-    np.testing.assert_allclose(posterior(fused, model, "log_proba", Workers()), wanted, rtol=1e-10, atol=1e-12)
+    wanted = posterior(world.table, model.terms, "log_proba", None)
+    np.testing.assert_allclose(posterior(fused, model.terms, "log_proba", None), wanted, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -89,8 +89,8 @@ def test_weights_of_one_are_the_network_itself(kind):
     world = make_world(8, kind, 4)
     model = WeightedNetwork(world.network, np.ones(5), np.zeros(N_CLASSES))
     for what in ("log_joint", "log_proba", "proba", "states"):
-        wanted = posterior(world.table, world.network, what, Workers())
-        np.testing.assert_allclose(posterior(world.table, model, what, Workers()), wanted, rtol=1e-12)
+        wanted = posterior(world.table, world.network.terms, what, None)
+        np.testing.assert_allclose(posterior(world.table, model.terms, what, None), wanted, rtol=1e-12)
     assert len(model) == 1
     assert model.structure is world.network.structure
 
@@ -100,7 +100,7 @@ def test_a_weight_of_zero_drops_the_column(column):
     world = make_world(9, "fan", 3)
     w = np.ones(5)
     w[column] = 0.0
-    found = posterior(world.table, WeightedNetwork(world.network, w, np.zeros(N_CLASSES)), "log_joint", Workers())
+    found = posterior(world.table, WeightedNetwork(world.network, w, np.zeros(N_CLASSES)).terms, "log_joint", None)
     plain, rows = world.plain, world.rows
     if column < 3:
         del plain.tables[column]
@@ -115,7 +115,7 @@ def test_offsets_are_prior_odds():
     world = make_world(10, "per_class", 3)
     b = np.array([0.5, -1.0, 2.0])
     plain, moved = (
-        posterior(world.table, WeightedNetwork(world.network, np.ones(5), offset), "log_proba", Workers())
+        posterior(world.table, WeightedNetwork(world.network, np.ones(5), offset).terms, "log_proba", None)
         for offset in (np.zeros(N_CLASSES), b)
     )
     np.testing.assert_allclose(np.diff(moved - plain, axis=1), np.tile(np.diff(b), (len(plain), 1)), atol=1e-9)
@@ -135,10 +135,10 @@ def test_column_log_likelihood_is_the_derivative(kind, labelled):
         rows = oracles.Rows(*(a[N_CLASSES:] for a in (rows.codes, rows.numbers, rows.labels, rows.weights)))
         np.testing.assert_array_equal(table.numbers, rows.numbers)
         assert (table.labels == -1).all()
-    statistics = expect(table, WeightedNetwork(world.network, w, b), False, Workers())
+    statistics = e_step(table, WeightedNetwork(world.network, w, b).terms, False, None)
     wanted = log_likelihood(world.plain, rows, w, b, labelled)
     assert float(statistics.log_likelihood[0]) == pytest.approx(wanted, rel=1e-9)
-    found = column_log_likelihood(statistics, world.network)
+    found = world.network.column_log_likelihood(statistics)[0]
     for i in range(5):
         ends = [log_likelihood(world.plain, rows, w + h * np.eye(5)[i], b, labelled) for h in (-1e-4, 1e-4)]
         assert found[i] == pytest.approx((ends[1] - ends[0]) / 2e-4, rel=1e-5, abs=1e-6)
@@ -147,8 +147,8 @@ def test_column_log_likelihood_is_the_derivative(kind, labelled):
 def test_it_pickles_without_what_is_cached():
     world = make_world(12, "fan", 2)
     model = WeightedNetwork(world.network, *random_weights(5, 5))
-    wanted = posterior(world.table, model, "proba", Workers())
-    assert "kernel_arguments" in model.__dict__
+    wanted = posterior(world.table, model.terms, "proba", None)
+    assert "terms" in model.__dict__
     again = pickle.loads(pickle.dumps(model))
-    assert "kernel_arguments" not in again.__dict__
-    np.testing.assert_array_equal(posterior(world.table, again, "proba", Workers()), wanted)
+    assert "terms" not in again.__dict__
+    np.testing.assert_array_equal(posterior(world.table, again.terms, "proba", None), wanted)

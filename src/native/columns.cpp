@@ -4,20 +4,20 @@
 #include <cmath>
 #include <limits>
 
-namespace columns {
+namespace fanbayes::columns {
 namespace {
 
 constexpr int64_t BLOCK = 2048;  // rows; a block of some dozens of columns fits into the second cache
 
-// Calls visit(c, first row of the block, its end, pointer to column c's first value there, stride).
-template <typename Visit>
-void for_blocks(const std::vector<Column>& columns, int64_t rows, Visit visit) {
+// Calls each(c, first row of the block, its end, pointer to column c's first value there, stride).
+template <typename Each>
+void for_blocks(const std::vector<Column>& columns, int64_t rows, Each each) {
     for (int64_t at = 0; at < rows; at += BLOCK) {
         const int64_t until = std::min(at + BLOCK, rows);
         for (size_t c = 0; c < columns.size(); ++c) {
             const Column& column = columns[c];
             auto typed = [&]<typename T>(const T* data) {
-                visit(c, at, until, data + at * column.stride, column.stride);
+                each(c, at, until, data + at * column.stride, column.stride);
             };
             switch (column.type) {
                 case Type::float64: typed(static_cast<const double*>(column.data)); break;
@@ -201,4 +201,4 @@ std::vector<std::vector<uint8_t>> presence(const std::vector<Column>& columns, i
     return out;
 }
 
-}  // namespace columns
+}  // namespace fanbayes::columns

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <vector>
 
+namespace fanbayes::columns {
+
 enum class Type { float64, float32, int64, int32, uint8 };
 
 struct Column {
@@ -23,8 +25,6 @@ struct Summary {
     int exponent;        // |x| 2^-exponent < 1
     double mean, scale;  // weighted mean and standard deviation of x 2^-exponent
 };
-
-namespace columns {
 
 std::vector<Summary> summarise(const std::vector<Column>&, int64_t rows, const double* weight);
 
@@ -55,4 +55,4 @@ void look_up(const std::vector<Column>&, int64_t rows, const std::vector<Levels>
 std::vector<std::vector<uint8_t>> presence(const std::vector<Column>&, int64_t rows, const std::vector<int64_t>& low,
                                            const std::vector<int64_t>& span);
 
-}  // namespace columns
+}  // namespace fanbayes::columns

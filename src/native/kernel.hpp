@@ -8,6 +8,8 @@
 
 #include <cstdint>
 
+namespace fanbayes {
+
 // Parameters may be read this many doubles beyond their end.
 constexpr int SLACK = 8;
 
@@ -25,54 +27,62 @@ struct Table {
 struct Shape {
     int n_classes, n_states, n_cells, n_components;
     bool common;                 // whether component h of one class is that of another
-    int64_t n_levels;            // of all discrete columns, each with one more for "missing"
     const int32_t* first_state;  // (n_classes + 1,)
     const int32_t* first_cell;   // (n_classes,)
 };
 
-struct Network {                   // all finite, but for log weights of -infinity (no such state)
-    const double* log_weight;      // (n_states,)
-    const double* log_table;       // (n_levels, n_cells), 0 where the level is "missing"
-    const double* slope;           // (n_numbers, n_cells): log p(x) = log_norm - (slope x + intercept)^2,
-    const double* intercept;       // so slope = 1 / sqrt(2 sigma^2), intercept = -slope mean
-    const double* log_norm;        // and log_norm = -log(2 pi sigma^2) / 2
+struct Network {               // all finite, but for log weights of -infinity (no such state)
+    const double* log_weight;  // (n_states,)
+    const double* log_table;   // (n_levels, n_cells), 0 where the level is "missing"
+    // (n_numbers, 3, n_cells): slope, intercept, log_norm. A normal term is log_norm - (slope x + intercept)^2, so
+    // slope = 1 / sqrt(2 sigma^2), intercept = -slope mean, log_norm = -log(2 pi sigma^2) / 2; a linear term is
+    // log_norm + slope x.
+    const double* numeric;
+    int n_linear;  // the last of the numbers, whose terms are linear
 };
 
 struct Statistics {
-    double* states;   // (n_states,) expected case counts
-    double* counts;   // (n_levels, n_cells)
-    double* moments;  // (3, n_numbers, n_cells): N, sum x, sum x^2 over observed values
-    double* of_class;  // (n_classes,) sum_l w_l log p(x_l, c) over the rows labelled c
-    double log_likelihood;  // sum_l w_l log p(x_l, c_l), or log p(x_l) of an unlabelled row
-    double joint;           // sum_l w_l max_s log p(s, x_l): what CEM climbs
-    double classification;  // sum_l w_l log p(x_l, c_l, z_l), z_l = argmax_h: what ICL needs; without a label
-                            // log max_h sum_c p(c, h, x_l), or log sum_c max_h where components are not common
+    double* states;                // (n_states,) expected case counts
+    double* counts;                // (n_levels, n_cells)
+    double* moments;               // (n_numbers, 3, n_cells): N, sum x, sum x^2 over observed values
+    double* class_log_likelihood;  // (n_classes,) sum_l w_l log p(x_l, c) over the rows labelled c
+    double log_likelihood;         // sum_l w_l log p(x_l, c_l), or log p(x_l) of an unlabelled row
+    double joint;                  // sum_l w_l max_s log p(s, x_l): what CEM maximises
+    double classification;         // sum_l w_l log p(x_l, c_l, z_l), z_l = argmax_h: what ICL needs; without a label
+                                   // log max_h sum_c p(c, h, x_l), or log sum_c max_h where components are not common
 };
 
-// Which rows an E-step looks at. A row is *settled* if its most probable state has a probability of at least 1 - DOUBT.
-constexpr double DOUBT = 0.01;
-struct Look {
+struct Inputs {
+    Table table;
+    Shape shape;
+    Network network;
+};
+
+// Lazy EM may freeze a row whose most probable state has a probability of at least 1 - UNCERTAIN.
+constexpr double UNCERTAIN = 0.01;
+
+// Which rows an E-step takes.
+struct RowRange {
     int64_t begin, end;     // rows, or places in `chosen`
     const int32_t* chosen;  // numbers of rows; null: all
-    // To part settled rows from doubtful ones; null: all go to one place.
-    Statistics* settled;    // is added to by the settled rows
-    int32_t* doubtful;      // numbers of the others, room for end - begin
-    int64_t n_doubtful;
+    // To tell rows that can be frozen from active ones; null: all go to one place.
+    Statistics* frozen;     // is added to by the rows that can be frozen
+    int32_t* active;        // numbers of the others, room for end - begin
+    int64_t n_active;
 };
 
 enum class Posterior { log_joint, log_proba, proba, states };
 
 struct Kernel {
     const char* name;
-    int64_t (*scratch_size)(const Shape&);  // doubles that `expect` or `posterior` may use
-    // States of each class, rounded up to whole vectors: what `expect` wants.
+    int64_t (*scratch_size)(const Shape&);  // doubles that `e_step` or `posterior` may use
+    // States of each class, rounded up to whole vectors: what `e_step` wants.
     int (*padded_components)(int n_components);
     // Adds the expected (or, if `hard`, most probable) statistics of rows. Every class has n_components states, a
     // whole number of vectors; the arrays are aligned to 64 bytes.
-    void (*expect)(const Table&, const Shape&, const Network&, Look&, bool hard, Statistics& out, double* scratch);
+    void (*e_step)(const Inputs&, RowRange&, bool hard, Statistics& out, double* scratch);
     // Writes rows [begin, end): (n_classes) a row, or (n_states) for Posterior::states.
-    void (*posterior)(const Table&, const Shape&, const Network&, int64_t begin, int64_t end,
-                      Posterior what, double* out, double* scratch);
+    void (*posterior)(const Inputs&, int64_t begin, int64_t end, Posterior what, double* out, double* scratch);
     // What any E-step must do at least: fetch and add each code's row of the table, for 4 rows at a time. Returns
     // the sum of all, so that nothing is optimised away. For the roofline of the benchmarks; 8 cells.
     double (*gather)(const Table&, const double* table, int64_t rows);
@@ -80,9 +90,17 @@ struct Kernel {
     void (*log)(const double* x, double* out, int64_t n);
 };
 
-namespace baseline { extern const Kernel kernel; }
-namespace avx2 { extern const Kernel kernel; }
-namespace avx512 { extern const Kernel kernel; }
+namespace baseline {
+extern const Kernel kernel;
+}
+namespace avx2 {
+extern const Kernel kernel;
+}
+namespace avx512 {
+extern const Kernel kernel;
+}
 
 // The one in use.
 extern const Kernel* kernel;
+
+}  // namespace fanbayes

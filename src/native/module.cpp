@@ -1,24 +1,22 @@
-// The Python face of the kernels: checks shapes, owns memory, releases the GIL.
-#include "climb.hpp"
+// The Python face of the native core, and the only file that knows Python: checks shapes, keeps arrays alive, releases
+// the GIL.
 #include "columns.hpp"
+#include "em.hpp"
 
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <algorithm>
-#include <cmath>
-#include <cstring>
-#include <memory>
-#include <new>
 #include <optional>
 #include <stdexcept>
 #include <string>
-#include <vector>
 
-using Out = nb::ndarray<nb::numpy, double>;
+namespace nb = nanobind;
 
+namespace fanbayes {
 namespace {
 
 // ---------------------------------------------------------------- which instruction set
@@ -58,7 +56,11 @@ void use_backend(const std::string& name) {
     throw std::invalid_argument("this machine has no backend '" + name + "'");
 }
 
-// ---------------------------------------------------------------- arguments
+// ---------------------------------------------------------------- arrays
+
+template <typename T, int D>
+using In = nb::ndarray<const T, nb::ndim<D>, nb::c_contig, nb::device::cpu>;
+using Out = nb::ndarray<nb::numpy, double>;
 
 Out zeros(const std::vector<size_t>& shape) {
     size_t n = 1;
@@ -66,6 +68,11 @@ Out zeros(const std::vector<size_t>& shape) {
     double* data = new double[n]();
     nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<double*>(p); });
     return Out(data, shape.size(), shape.data(), owner);
+}
+
+template <typename Array>
+void require_shape(const Array& array, const std::vector<size_t>& shape, const char* message) {
+    for (size_t i = 0; i < shape.size(); ++i) require(array.shape(i) == shape[i], message);
 }
 
 // ---------------------------------------------------------------- raw columns
@@ -76,13 +83,14 @@ using Target = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
 struct RawColumns {
     std::vector<Raw> arrays;
-    std::vector<Column> views;
+    std::vector<columns::Column> views;
     int64_t n_rows = 0;
 
     explicit RawColumns(std::vector<Raw> arrays_) : arrays(std::move(arrays_)) {
         for (const Raw& a : arrays) {
             require(a.shape(0) == arrays[0].shape(0), "all columns need the same number of rows");
             n_rows = int64_t(a.shape(0));
+            using columns::Type;
             Type type = Type::float64;
             if (a.dtype() == nb::dtype<float>()) type = Type::float32;
             else if (a.dtype() == nb::dtype<int64_t>()) type = Type::int64;
@@ -102,13 +110,13 @@ struct RawColumns {
 
     nb::list summarise(std::optional<In<double, 1>> weight) const {
         require(!weight || arrays.empty() || int64_t(weight->shape(0)) == n_rows, "a weight a row");
-        std::vector<Summary> found;
+        std::vector<columns::Summary> found;
         {
             nb::gil_scoped_release release;
             found = columns::summarise(views, n_rows, weight ? weight->data() : nullptr);
         }
         nb::list out;
-        for (const Summary& s : found)
+        for (const columns::Summary& s : found)
             out.append(nb::make_tuple(s.missing, s.infinite, s.integral, s.low, s.high, s.exponent, s.mean, s.scale));
         return out;
     }
@@ -156,110 +164,166 @@ struct RawColumns {
     }
 };
 
-// ---------------------------------------------------------------- the passes
+// ---------------------------------------------------------------- rows
 
-void check_range(const Rows& rows, int64_t begin, int64_t end) {
-    require(0 <= begin && begin <= end && end <= rows.n_rows, "rows [begin, end) lie outside of the table");
-}
-
-void check_parameters(const Shape& shape, const Table& table, const In<double, 2>& log_weight,
-                      const In<double, 3>& log_table, const In<double, 4>& gaussian) {
-    const size_t S = log_weight.shape(0), K = size_t(shape.n_cells);
-    require(log_weight.shape(1) == size_t(shape.n_states), "log_weight: (networks, states)");
-    require(log_table.shape(0) == S && log_table.shape(1) == size_t(shape.n_levels) && log_table.shape(2) == K,
-            "log_table: (networks, levels, cells)");
-    require(gaussian.shape(0) == S && gaussian.shape(1) == 3 && gaussian.shape(2) == size_t(table.n_numbers) &&
-                gaussian.shape(3) == K,
-            "gaussian: (networks, 3, numbers, cells)");
-}
-
-// The calling thread, if there is no crew.
-class Nobody {
-    Crew alone_{1};
+// They keep the arrays that they were made of.
+class HeldRows : public Rows {
+    In<uint8_t, 2> narrow_;
+    In<uint16_t, 2> wide_;
+    In<double, 2> numbers_;
+    std::optional<In<int32_t, 1>> labels_;
+    std::optional<In<double, 1>> weights_;
 
   public:
-    Crew& or_else(Crew* crew) { return crew ? *crew : alone_; }
+    HeldRows(In<uint8_t, 2> narrow, In<uint16_t, 2> wide, In<double, 2> numbers,
+             std::vector<int64_t> first_level, std::vector<int32_t> group, std::optional<In<int32_t, 1>> labels,
+             std::optional<In<double, 1>> weights)
+        : Rows(same_length(narrow, wide, numbers, labels, weights),
+               {narrow.data(), wide.data(), numbers.data(), nullptr, labels ? labels->data() : nullptr,
+                weights ? weights->data() : nullptr, nullptr, int(narrow.shape(1)), int(wide.shape(1)),
+                int(numbers.shape(1))},
+               std::move(first_level), std::move(group)),
+          narrow_(narrow), wide_(wide), numbers_(numbers), labels_(labels), weights_(weights) {}
+
+  private:
+    template <typename... Others>
+    static int64_t same_length(const In<uint8_t, 2>& narrow, const Others&... others) {
+        auto has = [&](const auto& array) {
+            if constexpr (requires { array.has_value(); }) return !array || array->shape(0) == narrow.shape(0);
+            else return array.shape(0) == narrow.shape(0);
+        };
+        require((has(others) && ...), "all blocks of a table need the same number of rows");
+        return int64_t(narrow.shape(0));
+    }
 };
+
+// ---------------------------------------------------------------- passes
+
+// What the kernels evaluate, of several networks.
+struct Networks {
+    In<double, 2> log_weight;
+    In<double, 3> log_table;
+    In<double, 4> numeric;
+    int n_linear;
+
+    size_t size() const { return log_weight.shape(0); }
+
+    Network operator[](size_t s) const {
+        return {log_weight.data() + s * log_weight.shape(1),
+                log_table.data() + s * log_table.shape(1) * log_table.shape(2),
+                numeric.data() + s * numeric.shape(1) * 3 * numeric.shape(3), n_linear};
+    }
+
+    void check(const Rows& rows, const Shape& shape) const {
+        const size_t K = size_t(shape.n_cells);
+        require_shape(log_weight, {size(), size_t(shape.n_states)}, "log_weight: (networks, states)");
+        require_shape(log_table, {size(), rows.n_levels(), K}, "log_table: (networks, levels, cells)");
+        require_shape(numeric, {size(), rows.n_numbers(), 3, K}, "numeric: (networks, numbers, 3, cells)");
+        require(0 <= n_linear && size_t(n_linear) <= rows.n_numbers(), "n_linear: some of the numbers");
+    }
+};
+
+ThreadPool& or_caller(ThreadPool* pool) {
+    static ThreadPool caller(1);  // no thread, no state: the calling thread does the work
+    return pool ? *pool : caller;
+}
 
 void check_labels(const Rows& rows, const Shape& shape) {
     require(rows.last_label < shape.n_classes, "a label lies outside of the classes");
 }
 
-nb::tuple expect(const Rows& rows, const States& states, In<double, 2> log_weight, In<double, 3> log_table,
-                 In<double, 4> gaussian, int64_t begin, int64_t end, bool hard, int64_t n_blocks, Crew* crew) {
-    const Table table = rows.view();
-    const Shape shape = states.view(rows.n_levels);
-    check_range(rows, begin, end);
-    check_parameters(shape, table, log_weight, log_table, gaussian);
+// Statistics of several networks, as Python has them.
+struct StatisticsArrays {
+    Out states, cells, class_log_likelihood, sums;
+    size_t n_counts;  // n_levels * n_cells
+
+    StatisticsArrays(size_t n, const Rows& rows, const Shape& shape)
+        : states(zeros({n, size_t(shape.n_states)})),
+          cells(zeros({n, rows.n_levels() + 3 * rows.n_numbers(), size_t(shape.n_cells)})),
+          class_log_likelihood(zeros({n, size_t(shape.n_classes)})),
+          sums(zeros({3, n})),
+          n_counts(rows.n_levels() * size_t(shape.n_cells)) {}
+
+    Statistics operator[](size_t s) const {
+        double* counts = cells.data() + s * cells.shape(1) * cells.shape(2);
+        return {states.data() + s * states.shape(1), counts, counts + n_counts,
+                class_log_likelihood.data() + s * class_log_likelihood.shape(1), 0, 0, 0};
+    }
+
+    void set_sums(size_t s, const Statistics& found) const {
+        const size_t n = sums.shape(1);
+        sums.data()[s] = found.log_likelihood;
+        sums.data()[n + s] = found.joint;
+        sums.data()[2 * n + s] = found.classification;
+    }
+};
+
+nb::tuple e_step(const HeldRows& rows, const States& states, In<double, 2> log_weight, In<double, 3> log_table,
+                 In<double, 4> numeric, int n_linear, bool hard, int64_t n_blocks, ThreadPool* pool) {
+    const Shape shape = states.shape();
+    const Networks networks{log_weight, log_table, numeric, n_linear};
+    networks.check(rows, shape);
     check_labels(rows, shape);
     require(n_blocks > 0, "at least one block");
-    const size_t S = log_weight.shape(0), N = size_t(shape.n_states), K = size_t(shape.n_cells),
-                 L = size_t(shape.n_levels), J = size_t(table.n_numbers), C = size_t(shape.n_classes), plane = J * K;
-    const Out counts_of_states = zeros({S, N}), counts = zeros({S, L, K}), moments = zeros({S, 3, J, K}),
-              of_class = zeros({S, C}), sums = zeros({3, S});
+    const size_t n = networks.size();
+    const StatisticsArrays out(n, rows, shape);
     {
         nb::gil_scoped_release release;
-        Nobody nobody;
-        Expectation expectation(rows, states, S, begin, end, size_t(n_blocks), false, nobody.or_else(crew));
-        std::vector<Visit> visits(S);
-        std::vector<Statistics> found(S);
-        for (size_t s = 0; s < S; ++s) {
-            const double* g = gaussian.data() + s * 3 * plane;
-            found[s] = {counts_of_states.data() + s * N, counts.data() + s * L * K, moments.data() + s * 3 * plane,
-                        of_class.data() + s * C, 0, 0, 0};
-            visits[s].network = {log_weight.data() + s * N, log_table.data() + s * L * K, g, g + plane, g + 2 * plane};
-            visits[s].out = &found[s];
+        EStep e_step(rows, states, n, size_t(n_blocks), false, or_caller(pool));
+        std::vector<Pass> passes(n);
+        std::vector<Statistics> found(n);
+        for (size_t s = 0; s < n; ++s) {
+            found[s] = out[s];
+            passes[s].network = networks[s];
+            passes[s].out = &found[s];
         }
-        expectation(visits, hard);
-        for (size_t s = 0; s < S; ++s) {
-            sums.data()[s] = found[s].log_likelihood;
-            sums.data()[S + s] = found[s].joint;
-            sums.data()[2 * S + s] = found[s].classification;
-        }
+        e_step(passes, hard);
+        for (size_t s = 0; s < n; ++s) out.set_sums(s, found[s]);
     }
-    return nb::make_tuple(counts_of_states, counts, moments, sums, of_class);
+    return nb::make_tuple(out.states, out.cells, out.class_log_likelihood, out.sums);
 }
 
-void posterior(const Rows& rows, const States& states, In<double, 2> log_weight, In<double, 3> log_table,
-               In<double, 4> gaussian, int64_t begin, int64_t end, const std::string& what,
-               nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu> out, int64_t n_blocks, Crew* crew) {
-    const Table table = rows.view();
-    const Shape shape = states.view(rows.n_levels);
-    check_range(rows, begin, end);
-    check_parameters(shape, table, log_weight, log_table, gaussian);
-    require(log_weight.shape(0) == 1, "one network");
+Posterior posterior_named(const std::string& what) {
+    if (what == "log_joint") return Posterior::log_joint;
+    if (what == "log_proba") return Posterior::log_proba;
+    if (what == "proba") return Posterior::proba;
+    require(what == "states", "what: log_joint, log_proba, proba or states");
+    return Posterior::states;
+}
+
+void posterior(const HeldRows& rows, const States& states, In<double, 2> log_weight, In<double, 3> log_table,
+               In<double, 4> numeric, int n_linear, const std::string& what, Target<double> out, int64_t n_blocks, ThreadPool* pool) {
+    const Shape shape = states.shape();
+    const Networks networks{log_weight, log_table, numeric, n_linear};
+    networks.check(rows, shape);
+    require(networks.size() == 1, "one network");
     require(n_blocks > 0, "at least one block");
-    Posterior kind = what == "log_joint"   ? Posterior::log_joint
-                     : what == "log_proba" ? Posterior::log_proba
-                     : what == "proba"     ? Posterior::proba
-                                           : Posterior::states;
-    require(kind != Posterior::states || what == "states", "what: log_joint, log_proba, proba or states");
-    const size_t width = size_t(kind == Posterior::states ? shape.n_states : shape.n_classes);
-    require(out.shape(0) == size_t(end - begin) && out.shape(1) == width, "out: (rows, classes or states)");
+    const Posterior kind = posterior_named(what);
+    const size_t width = size_t(kind == Posterior::states ? shape.n_states : shape.n_classes), K = size_t(shape.n_cells);
+    require_shape(out, {size_t(rows.n_rows), width}, "out: (rows, classes or states)");
     nb::gil_scoped_release release;
-    Nobody nobody;
-    const size_t K = size_t(shape.n_cells), plane = size_t(table.n_numbers) * K,
-                 room = aligned(size_t(kernel->scratch_size(shape)));
-    Buffer t(size_t(rows.n_fused()) * K), g(3 * plane), scratch(room * size_t(n_blocks));
-    rows.fuse(log_table.data(), K, t.data());
-    std::copy_n(gaussian.data(), 3 * plane, g.data());
-    nobody.or_else(crew).run(n_blocks, [&](int64_t b) {
-        const int64_t first = (end - begin) * b / n_blocks, last = (end - begin) * (b + 1) / n_blocks;
-        kernel->posterior(table, shape, {log_weight.data(), t.data(), g.data(), g.data() + plane, g.data() + 2 * plane},
-                          begin + first, begin + last, kind, out.data() + size_t(first) * width,
-                          scratch.data() + size_t(b) * room);
+    const size_t room = aligned(size_t(kernel->scratch_size(shape)));
+    const Buffer levels(rows.n_fused() * K), numbers(numeric.size()), scratch(room * size_t(n_blocks));
+    rows.fuse(log_table.data(), K, levels.data());
+    std::copy_n(numeric.data(), numeric.size(), numbers.data());
+    const Inputs in{rows.table, shape, {log_weight.data(), levels.data(), numbers.data(), n_linear}};
+    or_caller(pool).run(n_blocks, [&](int64_t b) {
+        const int64_t first = rows.n_rows * b / n_blocks, last = rows.n_rows * (b + 1) / n_blocks;
+        kernel->posterior(in, first, last, kind, out.data() + size_t(first) * width, scratch.data() + size_t(b) * room);
     });
 }
 
-// ---------------------------------------------------------------- EM
+// ---------------------------------------------------------------- M-step and EM
 
-using Factors = std::vector<std::pair<std::vector<int32_t>, std::vector<int32_t>>>;  // entries, parents
+using FactorArrays = std::vector<std::pair<std::vector<int32_t>, std::vector<int32_t>>>;  // entries, parents
 
-void make_learner(Learner* self, std::vector<int64_t> first_level, size_t n_numbers, const Factors& factors,
-                  size_t n_cells, double alpha, const std::string& variance, double floor, std::vector<int32_t> group,
-                  const std::vector<double>& prior) {
+void make_m_step(MStep* self, std::vector<int64_t> first_level, size_t n_numbers, const FactorArrays& factors,
+                 size_t n_cells, double alpha, const std::string& estimator, double floor,
+                 const std::vector<int32_t>& group, const std::vector<double>& prior) {
     require(!first_level.empty() && !factors.empty() && prior.size() == 4, "levels, factors, a prior of four numbers");
     require(group.empty() || group.size() == n_cells, "a group a cell");
+    require(estimator == "map" || (estimator == "paper" && group.empty()),
+            "estimator: map, or paper, which does not share variances");
     const size_t n_states = factors[0].first.size();
     std::vector<Factor> tables;
     for (const auto& [entry, parent] : factors) {
@@ -267,110 +331,159 @@ void make_learner(Learner* self, std::vector<int64_t> first_level, size_t n_numb
         for (int32_t e : entry) require(0 <= e && size_t(e) < parent.size(), "an entry lies outside of its factor");
         tables.push_back({entry, parent});
     }
-    const Variance kind = variance == "paper" ? Variance::paper : group.empty() ? Variance::map : Variance::tied;
-    new (self) Learner{std::move(first_level), n_numbers, n_states, n_cells, std::move(tables), alpha, kind, floor,
-                       std::move(group), {prior[0], prior[1], prior[2], prior[3]}};
+    new (self) MStep(std::move(first_level), n_numbers, std::move(tables), n_cells, alpha, estimator == "paper", floor,
+                     group, {prior[0], prior[1], prior[2], prior[3]});
 }
 
-// An array of a point, as Python has it for several networks at once.
-struct Part {
-    double* data;
-    std::vector<size_t> shape;  // without the axis of networks
+// Parameters of several networks, as Python has them: (networks, entries of factors); (networks, rows, cells), the rows
+// log probabilities, means and, unless cells share them, variances; (networks, shared variances).
+template <typename Flat, typename Cells>
+struct Parameters {
+    Flat factors;
+    Cells cells;
+    Flat shared;
 
-    size_t size() const {
-        size_t n = 1;
-        for (size_t length : shape) n *= length;
-        return n;
+    // Between network s here and the parameters of an M-step: copy(here, there, n).
+    template <typename Copy>
+    void copy(const MStep& m, size_t s, double* to, Copy copy) const {
+        auto* rows = cells.data() + s * cells.shape(1) * cells.shape(2);
+        const size_t n_free = m.at_log_sigma2() - m.at_table();
+        copy(factors.data() + s * m.at_table(), to, m.at_table());
+        copy(rows, to + m.at_table(), n_free);
+        copy(m.tied ? shared.data() + s * m.n_variances() : rows + n_free, to + m.at_sigma2(), m.n_variances());
     }
 };
 
-// Parameters: factors, table, means, variances. Statistics: states, counts, moments, classes.
-std::vector<Part> parts(const Point& p, const Learner& l, const Shape& shape) {
-    const size_t K = l.n_cells, L = size_t(shape.n_levels);
-    std::vector<Part> out;
-    double* factor = p.parameters;
-    for (const Factor& f : l.factors) {
-        out.push_back({factor, {f.parent.size()}});
-        factor += f.parent.size();
+std::vector<std::vector<size_t>> parameter_shapes(const MStep& m, size_t n) {
+    return {{n, m.at_table()},
+            {n, m.n_levels() + (m.tied ? 1 : 2) * m.n_numbers, m.n_cells},
+            {n, m.tied ? m.n_variances() : 0}};
+}
+
+struct ParametersIn : Parameters<In<double, 2>, In<double, 3>> {
+    void check(const MStep& m) const {
+        const auto shapes = parameter_shapes(m, cells.shape(0));
+        require_shape(factors, shapes[0], "factors: (networks, entries)");
+        require_shape(cells, shapes[1], "cells: (networks, levels + means + variances, cells)");
+        require_shape(shared, shapes[2], "shared: (networks, shared variances)");
     }
-    out.push_back({p.parameters + l.at_table(), {L, K}});
-    out.push_back({p.parameters + l.at_mean(), {l.n_numbers, K}});
-    out.push_back({p.parameters + l.at_sigma2(), {l.n_numbers, K}});
-    out.push_back({p.statistics.states, {l.n_states}});
-    out.push_back({p.statistics.counts, {L, K}});
-    out.push_back({p.statistics.moments, {3, l.n_numbers, K}});
-    out.push_back({p.statistics.of_class, {size_t(shape.n_classes)}});
+
+    void load(const MStep& m, size_t s, double* to) const {
+        copy(m, s, to, [](const double* here, double* there, size_t n) { std::copy_n(here, n, there); });
+        m.complete(to);
+    }
+};
+
+struct ParametersOut : Parameters<Out, Out> {
+    ParametersOut(const MStep& m, size_t n) : Parameters{} {
+        const auto shapes = parameter_shapes(m, n);
+        factors = zeros(shapes[0]);
+        cells = zeros(shapes[1]);
+        shared = zeros(shapes[2]);
+    }
+
+    void store(const MStep& m, size_t s, double* from) const {
+        copy(m, s, from, [](double* here, const double* there, size_t n) { std::copy_n(there, n, here); });
+    }
+};
+
+void check_statistics(const MStep& m, size_t n, const In<double, 2>& states, const In<double, 3>& cells) {
+    require_shape(states, {n, m.n_states}, "statistics of states: (networks, states)");
+    require_shape(cells, {n, m.n_levels() + 3 * m.n_numbers, m.n_cells},
+                  "statistics of cells: (networks, levels + 3 numbers, cells)");
+}
+
+nb::tuple estimate(const MStep& m, In<double, 2> states, In<double, 3> cells) {
+    const size_t n = states.shape(0);
+    check_statistics(m, n, states, cells);
+    const ParametersOut out(m, n);
+    const Buffer room(m.n_statistics()), parameters(m.n_parameters());
+    double *counts = room.data() + m.n_states, *moments = counts + m.n_levels() * m.n_cells;
+    for (size_t s = 0; s < n; ++s) {
+        std::copy_n(states.data() + s * m.n_states, m.n_states, room.data());
+        std::copy_n(cells.data() + s * (m.n_statistics() - m.n_states), m.n_statistics() - m.n_states, counts);
+        m.estimate({room.data(), counts, moments, nullptr, 0, 0, 0}, parameters.data());
+        out.store(m, s, parameters.data());
+    }
+    return nb::make_tuple(out.factors, out.cells, out.shared);
+}
+
+Out log_prior(const MStep& m, In<double, 2> factors, In<double, 3> cells, In<double, 2> shared) {
+    const ParametersIn in{{factors, cells, shared}};
+    in.check(m);
+    const Out out = zeros({cells.shape(0)});
+    const Buffer parameters(m.n_parameters());
+    for (size_t s = 0; s < cells.shape(0); ++s) {
+        in.load(m, s, parameters.data());
+        out.data()[s] = m.log_prior(parameters.data());
+    }
     return out;
 }
 
-using Array = nb::ndarray<const double, nb::c_contig, nb::device::cpu>;
+// Objective, gain and reach of every network.
+using Numbers = In<double, 1>;
 
-// `arrays` are the parts of a point, with a leading axis of networks.
-nb::tuple advance_all(const Rows& rows, const States& states, const Learner& l, const std::vector<Array>& arrays,
-                      In<double, 1> objective, In<double, 1> gain, In<double, 1> reach, int64_t n_passes,
-                      double least_gain, bool accelerate, bool hard, int64_t n_blocks, Crew* crew) {
-    const Shape shape = states.view(rows.n_levels);
-    const size_t S = objective.shape(0);
+nb::tuple run_em_of(const HeldRows& rows, const States& states, const MStep& m, In<double, 2> factors,
+                    In<double, 3> cells, In<double, 2> shared, In<double, 2> statistics_states,
+                    In<double, 3> statistics_cells, In<double, 2> class_log_likelihood, Numbers objective, Numbers gain,
+                    Numbers reach, int64_t n_passes, double least_gain, bool accelerate, bool hard, int64_t n_blocks,
+                    ThreadPool* pool) {
+    const Shape shape = states.shape();
+    const size_t n = objective.shape(0);
+    const ParametersIn in{{factors, cells, shared}};
+    in.check(m);
     check_labels(rows, shape);
-    require(n_blocks > 0 && S > 0, "at least one block, and one network");
-    require(l.first_level.back() == rows.n_levels && l.n_numbers == rows.numbers.shape(1) &&
-                l.n_states == size_t(shape.n_states) && l.n_cells == size_t(shape.n_cells),
-            "a learner of the same columns and states");
-    require(gain.shape(0) == S && reach.shape(0) == S, "gain and reach of every network");
-    std::vector<Climb> climbs;
-    for (size_t s = 0; s < S; ++s) {
-        const Point& here = climbs.emplace_back(Climb{Point(l, shape, objective(s)), gain(s), reach(s), {}}).here;
-        const std::vector<Part> to = parts(here, l, shape);
-        require(arrays.size() == to.size(), "all parameters and statistics");
-        for (size_t i = 0; i < to.size(); ++i) {
-            const size_t n = to[i].size();
-            require(arrays[i].size() == S * n, "an array of parameters or statistics has the wrong size");
-            std::copy_n(arrays[i].data() + s * n, n, to[i].data);
-        }
-        l.complete(here.parameters);
+    check_statistics(m, n, statistics_states, statistics_cells);
+    require(n_blocks > 0 && n > 0, "at least one block, and one network");
+    require(m.n_levels() == rows.n_levels() && m.n_numbers == rows.n_numbers() &&
+                m.n_states == size_t(shape.n_states) && m.n_cells == size_t(shape.n_cells),
+            "an M-step of the same columns and states");
+    require_shape(class_log_likelihood, {n, size_t(shape.n_classes)}, "class_log_likelihood: (networks, classes)");
+    require(cells.shape(0) == n && gain.shape(0) == n && reach.shape(0) == n, "gain and reach of every network");
+    std::vector<EMState> runs;
+    for (size_t s = 0; s < n; ++s) {
+        const Iterate& it = runs.emplace_back(EMState{Iterate(m, shape, objective(s)), gain(s), reach(s), {}, {}}).current;
+        in.load(m, s, it.parameters);
+        const size_t n_cells = m.n_statistics() - m.n_states, C = size_t(shape.n_classes);
+        std::copy_n(statistics_states.data() + s * m.n_states, m.n_states, it.statistics.states);
+        std::copy_n(statistics_cells.data() + s * n_cells, n_cells, it.statistics.counts);
+        std::copy_n(class_log_likelihood.data() + s * C, C, it.statistics.class_log_likelihood);
     }
     {
         nb::gil_scoped_release release;
-        Nobody nobody;
-        Crew& all = nobody.or_else(crew);
-        Expectation expectation(rows, states, S, 0, rows.n_rows, size_t(n_blocks), accelerate, all);
-        advance(climbs, l, expectation, {n_passes, least_gain, accelerate, hard}, all, [] {
+        EStep e_step(rows, states, n, size_t(n_blocks), accelerate, or_caller(pool));
+        run_em(runs, m, e_step, {n_passes, least_gain, accelerate, hard}, or_caller(pool), [] {
             nb::gil_scoped_acquire acquire;
             if (PyErr_CheckSignals() != 0) throw nb::python_error();
         });
     }
-    std::vector<Out> out;
-    const Out sums = zeros({3, S}), numbers = zeros({3, S}), traces = zeros({2, S, climbs[0].trace.size()});
-    for (size_t s = 0; s < S; ++s) {
-        const Climb& c = climbs[s];
-        const std::vector<Part> from = parts(c.here, l, shape);
-        for (size_t i = 0; i < from.size(); ++i) {
-            if (s == 0) {
-                std::vector<size_t> all{S};
-                all.insert(all.end(), from[i].shape.begin(), from[i].shape.end());
-                out.push_back(zeros(all));
-            }
-            std::copy_n(from[i].data, from[i].size(), out[i].data() + s * from[i].size());
-        }
-        const Statistics& found = c.here.statistics;
-        const double of_network[6] = {found.log_likelihood, found.joint, found.classification,
-                                      c.here.objective,     c.gain,      c.reach};
-        for (size_t k = 0; k < 3; ++k) {
-            sums.data()[k * S + s] = of_network[k];
-            numbers.data()[k * S + s] = of_network[3 + k];
-        }
-        std::copy(c.trace.begin(), c.trace.end(), traces.data() + s * c.trace.size());
-        std::copy(c.rows.begin(), c.rows.end(), traces.data() + (S + s) * c.rows.size());
+    const ParametersOut out(m, n);
+    const StatisticsArrays found(n, rows, shape);
+    const Out numbers = zeros({3, n}), traces = zeros({2, n, runs[0].trace.size()});
+    for (size_t s = 0; s < n; ++s) {
+        const EMState& run = runs[s];
+        const Statistics &from = run.current.statistics, to = found[s];
+        out.store(m, s, run.current.parameters);
+        std::copy_n(from.states, m.n_states, to.states);
+        std::copy_n(from.counts, m.n_statistics() - m.n_states, to.counts);
+        std::copy_n(from.class_log_likelihood, shape.n_classes, to.class_log_likelihood);
+        found.set_sums(s, from);
+        numbers.data()[s] = run.current.objective;
+        numbers.data()[n + s] = run.gain;
+        numbers.data()[2 * n + s] = run.reach;
+        std::copy(run.trace.begin(), run.trace.end(), traces.data() + s * run.trace.size());
+        std::copy(run.rows.begin(), run.rows.end(), traces.data() + (n + s) * run.rows.size());
     }
-    return nb::make_tuple(nb::cast(out), sums, numbers, traces);
+    return nb::make_tuple(out.factors, out.cells, out.shared, found.states, found.cells, found.class_log_likelihood,
+                          found.sums, numbers, traces);
 }
 
-double gather(const Rows& rows, In<double, 2> table) {
-    require(table.shape(0) == size_t(rows.n_fused()) && table.shape(1) == 8, "table: (levels, 8)");
-    Buffer copy(table.size());
+double gather(const HeldRows& rows, In<double, 2> table) {
+    require_shape(table, {rows.n_fused(), 8}, "table: (levels, 8)");
+    const Buffer copy(table.size());
     std::copy_n(table.data(), table.size(), copy.data());
     nb::gil_scoped_release release;
-    return kernel->gather(rows.view(), copy.data(), rows.n_rows);
+    return kernel->gather(rows.table, copy.data(), rows.n_rows);
 }
 
 Out map(In<double, 1> x, void (*function)(const double*, double*, int64_t)) {
@@ -380,8 +493,10 @@ Out map(In<double, 1> x, void (*function)(const double*, double*, int64_t)) {
 }
 
 }  // namespace
+}  // namespace fanbayes
 
 NB_MODULE(_core, m) {
+    using namespace fanbayes;
     m.doc() = "Native core: the fused E-step and the posterior, over arrays.";
     nb::class_<RawColumns>(m, "RawColumns")
         .def(nb::init<std::vector<Raw>>(), nb::arg("columns"))
@@ -393,33 +508,36 @@ NB_MODULE(_core, m) {
         .def("look_up", &RawColumns::look_up<uint16_t>, nb::arg("keys"), nb::arg("codes"), nb::arg("place"),
              nb::arg("out").noconvert())
         .def("distinct", &RawColumns::distinct, nb::arg("low"), nb::arg("span"));
-    nb::class_<Rows>(m, "Rows")
+    nb::class_<HeldRows>(m, "Rows")
         .def(nb::init<In<uint8_t, 2>, In<uint16_t, 2>, In<double, 2>, std::vector<int64_t>, std::vector<int32_t>,
                       std::optional<In<int32_t, 1>>, std::optional<In<double, 1>>>(),
              nb::arg("narrow"), nb::arg("wide"), nb::arg("numbers"), nb::arg("first_level"), nb::arg("group"),
              nb::arg("labels").none(), nb::arg("weights").none())
-        .def_ro("n_rows", &Rows::n_rows)
-        .def_prop_ro("n_levels", &Rows::n_fused);
+        .def_ro("n_rows", &HeldRows::n_rows)
+        .def_prop_ro("n_levels", &HeldRows::n_fused);
     nb::class_<States>(m, "States")
         .def(nb::init<std::vector<int32_t>, std::vector<int32_t>, int, bool>(), nb::arg("first_state"),
              nb::arg("first_cell"), nb::arg("n_cells"), nb::arg("common"));
-    nb::class_<Crew>(m, "Crew")
+    nb::class_<ThreadPool>(m, "ThreadPool")
         .def(nb::init<int>(), nb::arg("n_threads"))
-        .def_prop_ro("n_threads", &Crew::n_threads);
-    m.def("expect", &expect, nb::arg("rows"), nb::arg("states"), nb::arg("log_weight"), nb::arg("log_table"),
-          nb::arg("gaussian"), nb::arg("begin"), nb::arg("end"), nb::arg("hard"), nb::arg("n_blocks") = 1,
-          nb::arg("crew").none() = nb::none());
+        .def_prop_ro("n_threads", &ThreadPool::n_threads);
+    m.def("e_step", &e_step, nb::arg("rows"), nb::arg("states"), nb::arg("log_weight"), nb::arg("log_table"),
+          nb::arg("numeric"), nb::arg("n_linear"), nb::arg("hard"), nb::arg("n_blocks") = 1,
+          nb::arg("pool").none() = nb::none());
     m.def("posterior", &posterior, nb::arg("rows"), nb::arg("states"), nb::arg("log_weight"), nb::arg("log_table"),
-          nb::arg("gaussian"), nb::arg("begin"), nb::arg("end"), nb::arg("what"), nb::arg("out").noconvert(),
-          nb::arg("n_blocks") = 1, nb::arg("crew").none() = nb::none());
-    nb::class_<Learner>(m, "Learner")
-        .def("__init__", &make_learner, nb::arg("first_level"), nb::arg("n_numbers"), nb::arg("factors"),
-             nb::arg("n_cells"), nb::arg("alpha"), nb::arg("variance"), nb::arg("floor"), nb::arg("group"),
-             nb::arg("prior"));
-    m.def("advance", &advance_all, nb::arg("rows"), nb::arg("states"), nb::arg("learner"), nb::arg("arrays"),
-          nb::arg("objective"), nb::arg("gain"), nb::arg("reach"), nb::arg("n_passes"),
-          nb::arg("least_gain"), nb::arg("accelerate"), nb::arg("hard"), nb::arg("n_blocks") = 1,
-          nb::arg("crew").none() = nb::none());
+          nb::arg("numeric"), nb::arg("n_linear"), nb::arg("what"), nb::arg("out").noconvert(),
+          nb::arg("n_blocks") = 1, nb::arg("pool").none() = nb::none());
+    nb::class_<MStep>(m, "MStep")
+        .def("__init__", &make_m_step, nb::arg("first_level"), nb::arg("n_numbers"), nb::arg("factors"),
+             nb::arg("n_cells"), nb::arg("alpha"), nb::arg("estimator"), nb::arg("floor"), nb::arg("group"),
+             nb::arg("prior"))
+        .def("estimate", &estimate, nb::arg("states"), nb::arg("cells"))
+        .def("log_prior", &log_prior, nb::arg("factors"), nb::arg("cells"), nb::arg("shared"));
+    m.def("run_em", &run_em_of, nb::arg("rows"), nb::arg("states"), nb::arg("m_step"), nb::arg("factors"),
+          nb::arg("cells"), nb::arg("shared"), nb::arg("statistics_states"), nb::arg("statistics_cells"),
+          nb::arg("class_log_likelihood"), nb::arg("objective"), nb::arg("gain"), nb::arg("reach"),
+          nb::arg("n_passes"), nb::arg("least_gain"), nb::arg("accelerate"), nb::arg("hard"), nb::arg("n_blocks") = 1,
+          nb::arg("pool").none() = nb::none());
     m.def("rows_visited", [] { return rows_visited.load(); });
     m.def("gather", &gather, nb::arg("rows"), nb::arg("table"));
     m.def("exp", [](In<double, 1> x) { return map(x, kernel->exp); }, nb::arg("x"));

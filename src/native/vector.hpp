@@ -9,6 +9,7 @@
 
 #define ALWAYS_INLINE [[gnu::always_inline]] static inline
 
+namespace fanbayes {
 namespace {
 
 template <int W>
@@ -169,3 +170,4 @@ ALWAYS_INLINE Vector<4> reduce4(Vector<W> a, Vector<W> b, Vector<W> c, Vector<W>
 }
 
 }  // namespace
+}  // namespace fanbayes

@@ -71,7 +71,7 @@ class States:
 
     def __init__(self, first_state: Sequence[int], first_cell: Sequence[int], n_cells: int, common: bool) -> None: ...
 
-class Crew:
+class ThreadPool:
     """Threads that share the blocks of a call, the caller one of them; they end with the object.
 
     Where the system refuses threads there are fewer, and in a process that was forked there is the caller alone.
@@ -80,8 +80,13 @@ class Crew:
     def __init__(self, n_threads: int) -> None: ...
     n_threads: int
 
-class Learner:
-    """How parameters are estimated: columns, factors of the states' weights (entry, parent), and the prior."""
+class MStep:
+    """How parameters are estimated: columns, factors of the states' weights (entry, parent), and the prior.
+
+    Parameters of n networks are three arrays: `factors` (n, entries), log probabilities of all factors one after the
+    other; `cells` (n, rows, n_cells), log probabilities of all levels, then means and, where no cells share them,
+    variances; `shared` (n, n_numbers * n_groups), variances that groups of cells share, or nothing.
+    """
 
     def __init__(
         self,
@@ -90,60 +95,78 @@ class Learner:
         factors: Sequence[tuple[Sequence[int], Sequence[int]]],
         n_cells: int,
         alpha: float,
-        variance: str,
+        estimator: Literal["map", "paper"],
         floor: float,
-        group: Sequence[int],  # of cells that share a variance; empty: none do
+        group: Sequence[int],  # of cells that share a variance, increasing; empty: none do
         prior: Sequence[float],  # kappa, a, b, and the fewest observations for (7)
     ) -> None: ...
+    def estimate(self, states: Floats, cells: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return factors, cells and shared that maximise the posterior, given statistics as of `e_step`."""
 
-def advance(
+    def log_prior(self, factors: Floats, cells: Floats, shared: Floats) -> Floats:
+        """Return the log prior density of the parameters (n,); for "paper" that of the multinomials alone."""
+
+def run_em(
     rows: Rows,
     states: States,
-    learner: Learner,
-    arrays: Sequence[Floats],  # factors, table, means, variances; statistics of states, levels, numbers, classes
+    m_step: MStep,
+    factors: Floats,
+    cells: Floats,
+    shared: Floats,
+    statistics_states: Floats,
+    statistics_cells: Floats,
+    class_log_likelihood: Floats,
     objective: Floats,  # (networks,)
-    gain: Floats,
-    reach: Floats,
+    gain: Floats,  # (networks,)
+    reach: Floats,  # (networks,)
     n_passes: int,
     least_gain: float,
     accelerate: bool,
     hard: bool,
     n_blocks: int = 1,
-    crew: Crew | None = None,
-) -> tuple[list[Floats], Floats, Floats, Floats]:
-    """Climb; return the arrays, the three sums of log p, (objective, gain, reach), and (objective, rows) by look."""
+    pool: ThreadPool | None = None,
+) -> tuple[Floats, Floats, Floats, Floats, Floats, Floats, Floats, Floats, Floats]:
+    """Run EM on from parameters and their statistics, until no network gains more than `least_gain` in a step.
+
+    Returns the parameters (factors, cells, shared), their statistics (states, cells, class_log_likelihood, sums),
+    objective, gain and reach (3, networks), and objective and number of rows of each pass (2, networks, passes).
+    """
 
 def rows_visited() -> int:
-    """Return how many rows E-steps have looked at since the start, once for each network."""
+    """Return how many rows E-steps have taken since the start, once for each network."""
 
-def expect(
+def e_step(
     rows: Rows,
     states: States,
     log_weight: Floats,  # (networks, states)
     log_table: Floats,  # (networks, levels, cells)
-    gaussian: Floats,  # (networks, 3, numbers, cells): slope, intercept, log norm
-    begin: int,
-    end: int,
+    numeric: Floats,  # (networks, numbers, 3, cells): slope, intercept, log_norm
+    n_linear: int,  # the last of the numbers, whose terms are linear
     hard: bool,
     n_blocks: int = 1,
-    crew: Crew | None = None,
-) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-    """Return statistics of states, levels (counts), numbers (N, sum x, sum x^2), three sums of log p, and classes."""
+    pool: ThreadPool | None = None,
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return statistics of states, cells and classes, and three sums of log p, each of every network.
+
+    Of a number, log p(x | cell) is log_norm - (slope x + intercept)^2 (normal) or log_norm + slope x (linear); a
+    missing one has no factor. The statistics of cells (networks, levels + 3 numbers, cells) are counts of the levels,
+    then for each number N, sum x and sum x^2; class_log_likelihood is (networks, classes), sums (3, networks):
+    log-likelihood, joint, classification.
+    """
 
 def posterior(
     rows: Rows,
     states: States,
     log_weight: Floats,
     log_table: Floats,
-    gaussian: Floats,
-    begin: int,
-    end: int,
+    numeric: Floats,
+    n_linear: int,
     what: Literal["log_joint", "log_proba", "proba", "states"],
     out: Floats,
     n_blocks: int = 1,
-    crew: Crew | None = None,
+    pool: ThreadPool | None = None,
 ) -> None:
-    """Fill `out`, (rows, classes) or for "states" (rows, states)."""
+    """Fill `out`, (rows, classes) or for "states" (rows, states), of one network."""
 
 def gather(rows: Rows, table: Floats) -> float:
     """Sum of the rows of `table` (levels, 8) that the codes point to: the least that an E-step must do."""

@@ -79,6 +79,7 @@ def fit(
     from fanbayes.commands.traps import note_training_traps
     from fanbayes.data.frames import rows_of
     from fanbayes.estimators.fan_cv import FANClassifierCV
+    from fanbayes.estimators.progress import reported_to
     from fanbayes.files.model_file import save
 
     dataset = read_labelled(
@@ -103,8 +104,9 @@ def fit(
             clf.set_params(verbose=not json and console.is_terminal).fit(dataset.X, dataset.y)
             clf.set_params(verbose=False)
     else:
-        with warnings_as_notes(), _candidates(console, criterion.value, silent=json or model is Model.NB) as report:
-            learn(clf, dataset.X, dataset.y, report)
+        candidates = _candidates(console, criterion.value, silent=json or model is Model.NB)
+        with warnings_as_notes(), candidates as report, reported_to(report):
+            clf.fit(dataset.X, dataset.y)
     save(clf, out)
     if json:
         print_json(_summary(clf, dataset, columns, model, out))
@@ -114,20 +116,6 @@ def fit(
         console.print(f"Model: {out}. To look at it: fanbayes show {out}")
     else:
         _print_choice(console, clf, model, criterion, out)
-
-
-def learn(clf: NetworkClassifier, X: Any, y: Any, report: Callable[[Fit], None]) -> None:
-    """Fit a classifier, and tell of each candidate as soon as it is known."""
-    from fanbayes.learning.expectation import workers
-    from fanbayes.learning.selection import select
-
-    classes, schema, table = clf._read(X, y, None)
-    search = clf._search(classes, table.n_rows)
-    with workers(clf._n_threads()) as crew:
-        selection = select(clf._problem(table, crew), search, len(classes), report)
-    best = selection.best(search.criteria[0])
-    clf._set_learnt(classes, schema, selection, best)
-    clf._warn_of(selection.fits[best], search)
 
 
 # ---------------------------------------------------------------- columns

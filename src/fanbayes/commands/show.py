@@ -43,7 +43,7 @@ def print_members(console: Console, members: list[dict[str, Any]]) -> None:
             str(number),
             str(m["n_components"]),
             m["treatment"],
-            m["variance"],
+            m["variance_tying"],
             "yes" if m["fine_tuned"] else "",
             m["feature_weights"],
             score_text(m["log_score"]),
@@ -51,7 +51,7 @@ def print_members(console: Console, members: list[dict[str, Any]]) -> None:
         ]
         for number, m in enumerate(members)
     ]
-    headers = ["", "components", "columns", "variance", "fine-tuned", "feature weights", "log score", "weight"]
+    headers = ["", "components", "columns", "tied variances", "fine-tuned", "feature weights", "log score", "weight"]
     print_table(console, headers, rows, left=(2, 3, 4, 5))
 
 

@@ -28,7 +28,7 @@ class Column:
 
     A continuous value is used as ``(x * 2**-exponent - centre) / scale``: the power of two is exact and keeps
     squares within range, `centre` and `scale` are the mean and standard deviation after it; `low` and `high`
-    are the least and the largest value seen. A column with
+    are the least and the largest value seen. Of another distribution than "gaussian" it is used as it is. A column with
     fewer than two distinct values carries no information: it has ``scale = 0`` (continuous) or fewer than
     two levels, and no parameters.
     """
@@ -43,6 +43,7 @@ class Column:
     exponent: int = 0
     centre: float = math.nan
     scale: float = 0.0
+    distribution: str = "gaussian"
 
     @cached_property
     def n_levels(self) -> int:
@@ -169,13 +170,19 @@ class Schema:
 
     @cached_property
     def continuous(self) -> list[int]:
-        """Positions of the informative continuous columns."""
-        return [j for j, c in enumerate(self.columns) if c.kind == "continuous" and c.is_informative]
+        """Positions of the informative continuous columns, those of one distribution together, normal ones first."""
+        some = [j for j, c in enumerate(self.columns) if c.kind == "continuous" and c.is_informative]
+        return sorted(some, key=lambda j: (self[j].distribution != "gaussian", self[j].distribution))
 
     @cached_property
     def place(self) -> dict[int, int]:
         """Place of each informative column among those of `discrete`, or of `continuous`."""
         return {j: k for some in (self.discrete, self.continuous) for k, j in enumerate(some)}
+
+    @cached_property
+    def position_in_layout(self) -> dict[int, int]:
+        """Position of each informative column among all of them, the discrete ones first."""
+        return {j: k for k, j in enumerate(self.discrete + self.continuous)}
 
     @property
     def constant(self) -> list[str]:

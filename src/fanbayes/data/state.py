@@ -132,13 +132,16 @@ def _column(values: Any) -> Column:
     """A column, its numbers within what the encoding of tables relies on."""
     flaw = "its schema is damaged"
     require(isinstance(values, dict) and values.keys() == {f.name for f in fields(Column)}, flaw)
-    for key, kind in (("name", str), ("kind", str), ("dtype", str), ("levels", list), ("cuts", list)):
-        entry(values, key, kind)
+    for key in ("name", "kind", "dtype", "distribution"):
+        entry(values, key, str)
+    for key in ("levels", "cuts"):
+        entry(values, key, list)
     for key in ("low", "high", "centre", "scale"):
         entry(values, key, float)
     column = Column.from_json(values)
     cuts = np.array(column.cuts) if all(type(c) is float for c in column.cuts) else np.array([np.nan])
     require(column.kind in ("discrete", "continuous", "binned"), flaw)
+    require(column.kind == "continuous" or column.distribution == "gaussian", flaw)
     require(column.kind == "discrete" or not column.levels, flaw)
     require(column.kind == "binned" or not column.cuts, flaw)
     require(column.n_levels <= MAX_LEVELS, flaw)

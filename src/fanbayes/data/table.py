@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -45,7 +45,12 @@ class Layout:
 
     first_level: NDArray[np.int64]  # (n_discrete + 1,)
     n_narrow: int
-    n_numbers: int
+    distributions: tuple[str, ...]  # of the numbers, those that are alike together
+
+    @property
+    def n_numbers(self) -> int:
+        """Number of continuous columns."""
+        return len(self.distributions)
 
     @property
     def n_discrete(self) -> int:
@@ -72,7 +77,7 @@ def layout_of(schema: Schema) -> Layout:
     """Layout of a schema's columns."""
     columns = [schema[j] for j in schema.discrete]
     first = np.concatenate([[0], np.cumsum([c.n_levels + 1 for c in columns])]).astype(np.int64)
-    return Layout(first, sum(not is_wide(c) for c in columns), len(schema.continuous))
+    return Layout(first, sum(not is_wide(c) for c in columns), tuple(schema[j].distribution for j in schema.continuous))
 
 
 @dataclass(frozen=True)
@@ -209,7 +214,7 @@ class EncodedTable:
             return self
         return self.only(self.labels >= 0)
 
-    def thinned(self, n_cases: int) -> EncodedTable:
+    def subsample(self, n_cases: int) -> EncodedTable:
         """About `n_cases` cases that stand for all, chosen by what they contain; or all, if they are not many more.
 
         Each class gets its share of the cases and, if it is rare, as many as an equal share. A row stays if its
@@ -280,6 +285,7 @@ def learn_table(
     labels: NDArray[np.int32],
     weights: Floats | None,
     cut_points: Callable[[Floats], Floats] | None = None,
+    distributions: Mapping[int, str] | None = None,
 ) -> tuple[Schema, EncodedTable]:
     """Learn what the columns are and encode them.
 
@@ -291,6 +297,7 @@ def learn_table(
     labels : int32 (n_rows,), -1 where unlabelled
     weights : float64 (n_rows,) or None, all positive
     cut_points : function from values (n_rows,) to cut points, to bin the continuous columns; or None
+    distributions : of continuous columns, by position, that are taken as they are, neither standardised nor binned
 
     Returns
     -------
@@ -309,6 +316,10 @@ def learn_table(
     for j, source in enumerate(sources):
         if j not in columns:
             columns[j] = symbolic_column(source)
+        elif distributions and j in distributions:
+            columns[j] = replace(columns[j], distribution=distributions[j])
+            if columns[j].is_informative:
+                columns[j] = replace(columns[j], exponent=0, centre=0.0, scale=1.0)
         elif cut_points is not None and columns[j].kind == "continuous" and not math.isnan(columns[j].centre):
             cuts = tuple(float(c) for c in cut_points(source.numbers()))
             columns[j] = replace(columns[j], kind="binned", cuts=cuts)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import warnings
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -14,25 +15,38 @@ from scipy.special import logsumexp, softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from fanbayes.arrays import Floats
 from fanbayes.data.frames import from_user_table, to_user_table
 from fanbayes.data.schema import Schema
 from fanbayes.data.state import Arrays, State, entry, read_array, read_table, require
 from fanbayes.data.table import EncodedTable
 from fanbayes.data.views import View
 from fanbayes.estimators.progress import progress
-from fanbayes.estimators.tabular import TableClassifier
+from fanbayes.estimators.tabular import TableClassifier, check_numbers
 from fanbayes.estimators.validation import require_choice, require_integer, require_real
 from fanbayes.explanation.contributions import Explanation, explain
 from fanbayes.explanation.description import describe_network
 from fanbayes.explanation.tables import feature_parameters
+from fanbayes.learning.data import InMemoryData
+from fanbayes.learning.e_step import posterior, thread_pool
 from fanbayes.learning.em import Problem
-from fanbayes.learning.expectation import Workers, posterior, workers
 from fanbayes.learning.predictor import NetworkPredictor
+from fanbayes.learning.scores import Criterion
 from fanbayes.learning.selection import Fit, Search, Selection, select
-from fanbayes.model.families.gaussian import Variance
-from fanbayes.model.network import Network, Prior
+from fanbayes.model.blocks import BLOCKS, EstimationOptions
+from fanbayes.model.blocks.base import Estimator, Tying
+from fanbayes.model.network import Network
 
-Floats = NDArray[np.float64]
+
+@dataclass(frozen=True)
+class Learnt:
+    """What a search found, and what it began with."""
+
+    classes: NDArray[Any]
+    schema: Schema
+    problem: Problem
+    search: Search
+    selection: Selection
 
 
 class NetworkClassifier(TableClassifier):
@@ -40,12 +54,14 @@ class NetworkClassifier(TableClassifier):
 
     # Set by the subclasses' constructors.
     alpha: float
-    variance: Variance
+    variance_estimator: Estimator
+    variance_tying: Tying
     variance_floor: float
     algorithm: Literal["em", "cem"]
     max_iter: int
     tol: float
     discretize: Literal["none", "mdlp"]
+    distributions: Mapping[Any, str] | None
 
     # Factors of the structures that it may have.
     _kinds: ClassVar[tuple[tuple[str, ...], ...]]
@@ -56,34 +72,57 @@ class NetworkClassifier(TableClassifier):
 
     # ------------------------------------------------------------ fitting
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
-        classes, schema, table = self._read(X, y, sample_weight)
-        search = self._search(classes, table.total_weight)
-        with (
-            workers(self._n_threads()) as crew,
-            progress(bool(self.verbose), search.criteria[0], len(search.sizes)) as report,
-        ):
-            selection = select(self._problem(table, crew), search, len(classes), report)
-        best = selection.best(search.criteria[0])
-        self._set_learnt(classes, schema, selection, best)
-        self._warn_of(selection.fits[best], search)
+    def _fit(self, *given: Any) -> Self:
+        learnt = self._learn(*given)
+        best = learnt.selection.best(learnt.search.criteria[0])
+        self._set_learnt(learnt, learnt.selection, best)
+        self._warn_of(learnt.selection.fits[best], learnt.search)
         return self
 
-    def _read(self, X: Any, y: Any, sample_weight: Any) -> tuple[NDArray[Any], Schema, EncodedTable]:
-        """Classes, schema and encoded rows of what `fit` was given."""
+    def _learn(self, X: Any, y: Any, sample_weight: Any, criteria: tuple[Criterion, ...] = ()) -> Learnt:
+        """Search for the best network by all criteria, by default the classifier's own."""
         cases = self._cases(X, y, sample_weight)
         schema, table = cases.encoded(self.discretize)
         cases.warn_of_traps(schema)
-        return cases.classes, schema, table.fused()
+        check_numbers(schema, table)
+        search = self._search(cases.classes, table.total_weight)
+        search = replace(search, criteria=criteria or search.criteria)
+        table = table.fused()
+        if max(search.sizes) > 1:  # there will be many passes: prepare for them
+            table = table.collapsed().by_class()
+        data = InMemoryData(table, thread_pool(self._n_threads()))
+        problem = Problem(data, self._options(), self.algorithm == "cem")
+        with progress(bool(self.verbose), search.criteria[0], len(search.sizes)) as report:
+            selection = select(problem, search, len(cases.classes), report)
+        return Learnt(cases.classes, schema, problem, search, selection)
 
-    def _problem(self, table: EncodedTable, crew: Workers) -> Problem:
-        prior = Prior(float(self.alpha), self.variance, float(self.variance_floor))
-        return Problem(table, prior, self.algorithm == "cem", crew)
+    def _distributions(self, names: Sequence[str], is_category: Sequence[bool]) -> dict[int, str]:
+        """Distributions of columns that are not normal, by position."""
+        known = [name for name, block in BLOCKS.items() if block.term != "lookup"]
+        found = {}
+        for column, distribution in (self.distributions or {}).items():
+            require_choice(f"distributions[{column!r}]", distribution, known)
+            if column not in names and not (isinstance(column, int) and 0 <= column < len(names)):
+                raise ValueError(
+                    f"distributions names {column!r}, which is not a column; the columns are {list(names)}"
+                )
+            j = names.index(column) if column in names else column
+            if is_category[j]:
+                raise ValueError(f"column {names[j]!r} holds categories: leave it out of distributions")
+            if distribution != "gaussian":
+                found[j] = distribution
+        return found
 
-    def _set_learnt(self, classes: NDArray[Any], schema: Schema, selection: Selection, best: int) -> None:
-        fit = selection.fits[best]
-        self.classes_ = classes
-        self.schema_ = schema
+    def _options(self) -> EstimationOptions:
+        return EstimationOptions(
+            float(self.alpha), self.variance_estimator, self.variance_tying, float(self.variance_floor)
+        )
+
+    def _set_learnt(self, learnt: Learnt, selection: Selection, best: int) -> None:
+        """Take the candidate number `best`."""
+        fit, frame = selection.fits[best], learnt.schema.frame
+        self.classes_ = learnt.classes
+        self.schema_ = learnt.schema
         self.network_: Network = fit.network
         self.n_components_: int = fit.n_components
         self.log_likelihood_: float = fit.scores.log_likelihood
@@ -102,20 +141,20 @@ class NetworkClassifier(TableClassifier):
                 "n_degenerate": [f.n_degenerate for f in fits],
                 "seconds": [f.seconds for f in fits],
             },
-            schema.frame,
+            frame,
         )
         starts = [s for f in fits for s in f.starts]
         names = ("n_components", "origin", "objective", "n_iter", "status")
-        self.starts_ = to_user_table({name: [getattr(s, name) for s in starts] for name in names}, schema.frame)
+        self.starts_ = to_user_table({name: [getattr(s, name) for s in starts] for name in names}, frame)
         self.start_traces_: list[Floats] = [np.array(s.trace) for s in starts]
 
     def _warn_of(self, fit: Fit, search: Search) -> None:
         if not fit.converged:
             said = f"{fit.n_components} components did not converge in {fit.n_iter} passes; increase max_iter or tol"
-            if self.variance == "paper" and fit.n_iter < self.max_iter:
+            if self.variance_estimator == "paper" and fit.n_iter < self.max_iter:
                 said = (
                     f"the best of {fit.n_iter} passes with {fit.n_components} components is kept, and EM came to rest "
-                    "below it: variance='paper' maximises nothing; variance='map' does"
+                    "below it: variance_estimator='paper' maximises nothing; 'map' does"
                 )
             warnings.warn(said, ConvergenceWarning, stacklevel=4)
         if search.is_capped and fit.n_components == search.sizes[-1]:
@@ -129,12 +168,17 @@ class NetworkClassifier(TableClassifier):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         require_real("alpha", self.alpha, above=0.0)
-        require_choice("variance", self.variance, ("map", "tied", "tied_class", "paper"))
+        require_choice("variance_estimator", self.variance_estimator, ("map", "paper"))
+        require_choice("variance_tying", self.variance_tying, ("none", "class", "all"))
+        if self.variance_estimator == "paper" and self.variance_tying != "none":
+            raise ValueError("variance_estimator='paper' is of single cells: give variance_tying='none' with it")
         require_real("variance_floor", self.variance_floor, above=0.0)
         require_choice("algorithm", self.algorithm, ("em", "cem"))
         require_integer("max_iter", self.max_iter, 1)
         require_real("tol", self.tol, least=0.0)
         require_choice("discretize", self.discretize, ("none", "mdlp"))
+        if not (self.distributions is None or isinstance(self.distributions, Mapping)):
+            raise TypeError(f"distributions={self.distributions!r:.60} must be a mapping from column to distribution")
 
     # ------------------------------------------------------------ prediction
 
@@ -188,13 +232,18 @@ class NetworkClassifier(TableClassifier):
         return self._encode(X, (self.schema_,)).tables[0]
 
     def _run(self, table: EncodedTable, what: Literal["log_joint", "log_proba", "proba", "states"]) -> Floats:
-        with workers(self._n_threads()) as crew:
-            return posterior(table, self.network_, what, crew)
+        return posterior(table, self.network_.terms, what, thread_pool(self._n_threads()))
 
     def _log_units(self, table: EncodedTable) -> Floats:
-        """Log of the units of each row's observed numbers (n_samples,)."""
+        """Log of the units of each row's observed numbers (n_samples,), less the base measures of their blocks."""
         scales = np.array([self.schema_[j].log_scale for j in self.schema_.continuous])
-        return np.asarray((~np.isnan(table.numbers)) @ scales, dtype=np.float64)
+        units: Floats = (~np.isnan(table.numbers)) @ scales
+        n_discrete = table.layout.n_discrete
+        for p in self.network_.model.places:
+            if p.block.term != "lookup":
+                columns = slice(p.columns.start - n_discrete, p.columns.stop - n_discrete)
+                units = units - p.block.log_base_measure(table.numbers[:, columns])
+        return units
 
     # ------------------------------------------------------------ looking inside
 

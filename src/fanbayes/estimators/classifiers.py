@@ -10,14 +10,13 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from fanbayes.estimators.base import NetworkClassifier
 from fanbayes.estimators.validation import require_choice, require_integer, seed_of
 from fanbayes.learning.scores import Criterion
 from fanbayes.learning.selection import Search
-from fanbayes.model.families.gaussian import Variance
+from fanbayes.model.blocks.base import Estimator, Tying
 from fanbayes.model.state import FAN
 from fanbayes.model.structure import Mixing, Structure, fan, finite_mixture, naive_bayes
 
@@ -35,9 +34,10 @@ class NBClassifier(NetworkClassifier):
     ----------
     alpha : float, default=1.0
         Added to every count (Laplace's rule), for features and classes.
-    variance : {"map", "tied", "tied_class", "paper"}, default="map"
-        Variance of a continuous feature in a class: posterior mode under a weak prior; the same with one variance
-        for all classes ("tied"; "tied_class" is "map" here); or equation (7).
+    variance_estimator : {"map", "paper"}, default="map"
+        Variance of a continuous feature in a class: posterior mode under a weak prior, or equation (7).
+    variance_tying : {"none", "class", "all"}, default="none"
+        "all": one variance for all classes.
     variance_floor : float, default=1e-6
         Least variance, as a share of the column's own.
     algorithm : {"em", "cem"}, default="em"
@@ -50,6 +50,8 @@ class NBClassifier(NetworkClassifier):
         Which columns are discrete. By default those of strings, booleans and categories.
     discretize : {"none", "mdlp"}, default="none"
         "mdlp": continuous columns are binned by class entropy (Fayyad & Irani 1993), inside `fit`.
+    distributions : mapping from column (name or position) to {"gaussian", "poisson"}, optional
+        Of continuous columns; by default normal. "poisson" is for counts. They are never binned.
     handle_unknown : {"missing", "error"}, default="missing"
         A category that was not seen in training counts as missing, or is an error.
     allow_missing_columns : bool, default=False
@@ -88,33 +90,37 @@ class NBClassifier(NetworkClassifier):
         self,
         *,
         alpha: float = 1.0,
-        variance: Variance = "map",
+        variance_estimator: Estimator = "map",
+        variance_tying: Tying = "none",
         variance_floor: float = 1e-6,
         algorithm: Literal["em", "cem"] = "em",
         max_iter: int = 1000,
         tol: float = 1e-6,
         categorical_features: Any = "from_dtype",
         discretize: Literal["none", "mdlp"] = "none",
+        distributions: Mapping[Any, str] | None = None,
         handle_unknown: Literal["missing", "error"] = "missing",
         allow_missing_columns: bool = False,
         n_jobs: int | None = None,
         verbose: bool | int = False,
     ) -> None:
         self.alpha = alpha
-        self.variance = variance
+        self.variance_estimator = variance_estimator
+        self.variance_tying = variance_tying
         self.variance_floor = variance_floor
         self.algorithm = algorithm
         self.max_iter = max_iter
         self.tol = tol
         self.categorical_features = categorical_features
         self.discretize = discretize
+        self.distributions = distributions
         self.handle_unknown = handle_unknown
         self.allow_missing_columns = allow_missing_columns
         self.n_jobs = n_jobs
         self.verbose = verbose
 
     def _search(self, classes: NDArray[Any], n_cases: float) -> Search:
-        return Search(lambda _: naive_bayes(len(classes)), [1], ("bic",), 1, 1, self.max_iter, self.tol, 0)
+        return Search(lambda _: naive_bayes(len(classes)), sizes=[1], max_iter=self.max_iter, tol=self.tol)
 
 
 class _HiddenClassifier(NetworkClassifier):
@@ -129,16 +135,18 @@ class _HiddenClassifier(NetworkClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        by_class = isinstance(self.n_components, Mapping) and hasattr(self, "mixing")
-        if not by_class and not isinstance(self.n_components, str):
-            require_integer("n_components", self.n_components, 1)
-        elif isinstance(self.n_components, str) and self.n_components != "auto":
-            raise ValueError(f"n_components={self.n_components!r} is neither 'auto' nor an integer")
+        self._check_n_components()
         require_choice("criterion", self.criterion, ("icl", "bic", "aic", "cs"))
         if self.max_components is not None:
             require_integer("max_components", self.max_components, 1)
         require_integer("patience", self.patience, 1)
         require_integer("n_init", self.n_init, 1, 10_000)
+
+    def _check_n_components(self) -> None:
+        if not isinstance(self.n_components, str):
+            require_integer("n_components", self.n_components, 1)
+        elif self.n_components != "auto":
+            raise ValueError(f"n_components={self.n_components!r} is neither 'auto' nor an integer")
 
     @abstractmethod
     def _structure(self, n_classes: int, n_components: int) -> Structure:
@@ -149,25 +157,26 @@ class _HiddenClassifier(NetworkClassifier):
         """Default of max_components."""
 
     def _search(self, classes: NDArray[Any], n_cases: float) -> Search:
-        n_classes = len(classes)
-        if self.n_components == "auto":
+        return self._search_for(self.n_components, len(classes), n_cases)
+
+    def _search_for(self, n_components: Any, n_classes: int, n_cases: float) -> Search:
+        if n_components == "auto":
             most = self._most_components(n_classes) if self.max_components is None else self.max_components
             sizes: Sequence[int] = range(1, max(1, min(most, int(n_cases))) + 1)
         else:
-            most, sizes = 0, [int(self.n_components)]  # type: ignore[arg-type]
+            most, sizes = 0, [int(n_components)]
             enough = max(_ENOUGH_COMPONENTS, int(n_cases))
             if sizes[0] > enough:
                 raise ValueError(f"n_components={sizes[0]} is more than there are cases; give at most {enough}")
-        seed = seed_of(self.random_state)
         return Search(
             partial(self._structure, n_classes),
             sizes,
-            (self.criterion,),
-            self.patience,
-            self.n_init,
-            self.max_iter,
-            self.tol,
-            seed,
+            criteria=(self.criterion,),
+            patience=self.patience,
+            n_init=self.n_init,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            seed=seed_of(self.random_state),
             is_capped=len(sizes) == most > 1,
         )
 
@@ -195,9 +204,10 @@ class FANClassifier(_HiddenClassifier):
         Whether the hidden variable has one distribution p(h) or one for each class, p(h | c).
     alpha : float, default=1.0
         Added to every count (Laplace's rule), for features, classes and components.
-    variance : {"map", "tied", "tied_class", "paper"}, default="map"
-        Variance of a continuous feature in a cell: posterior mode under a weak prior; the same with one variance for
-        all cells, or for all components of a class; or equation (7).
+    variance_estimator : {"map", "paper"}, default="map"
+        Variance of a continuous feature in a component: posterior mode under a weak prior, or equation (7).
+    variance_tying : {"none", "class", "all"}, default="none"
+        Whether components share one variance: those of a class, or all of them.
     variance_floor : float, default=1e-6
         Least variance, as a share of the column's own.
     n_init : int, default=14
@@ -211,6 +221,8 @@ class FANClassifier(_HiddenClassifier):
         Which columns are discrete. By default those of strings, booleans and categories.
     discretize : {"none", "mdlp"}, default="none"
         "mdlp": continuous columns are binned by class entropy (Fayyad & Irani 1993), inside `fit`.
+    distributions : mapping from column (name or position) to {"gaussian", "poisson"}, optional
+        Of continuous columns; by default normal. "poisson" is for counts. They are never binned.
     handle_unknown : {"missing", "error"}, default="missing"
         A category that was not seen in training counts as missing, or is an error.
     allow_missing_columns : bool, default=False
@@ -266,13 +278,15 @@ class FANClassifier(_HiddenClassifier):
         algorithm: Literal["em", "cem"] = "em",
         mixing: Mixing = "shared",
         alpha: float = 1.0,
-        variance: Variance = "map",
+        variance_estimator: Estimator = "map",
+        variance_tying: Tying = "none",
         variance_floor: float = 1e-6,
         n_init: int = 14,
         max_iter: int = 1000,
         tol: float = 1e-6,
         categorical_features: Any = "from_dtype",
         discretize: Literal["none", "mdlp"] = "none",
+        distributions: Mapping[Any, str] | None = None,
         handle_unknown: Literal["missing", "error"] = "missing",
         allow_missing_columns: bool = False,
         n_jobs: int | None = None,
@@ -286,13 +300,15 @@ class FANClassifier(_HiddenClassifier):
         self.algorithm = algorithm
         self.mixing = mixing
         self.alpha = alpha
-        self.variance = variance
+        self.variance_estimator = variance_estimator
+        self.variance_tying = variance_tying
         self.variance_floor = variance_floor
         self.n_init = n_init
         self.max_iter = max_iter
         self.tol = tol
         self.categorical_features = categorical_features
         self.discretize = discretize
+        self.distributions = distributions
         self.handle_unknown = handle_unknown
         self.allow_missing_columns = allow_missing_columns
         self.n_jobs = n_jobs
@@ -302,11 +318,15 @@ class FANClassifier(_HiddenClassifier):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         require_choice("mixing", self.mixing, ("shared", "per_class"))
-        if isinstance(self.n_components, Mapping):
-            if self.mixing != "per_class":
-                raise ValueError("n_components is given by class, which needs mixing='per_class'")
-            for label, number in self.n_components.items():
-                require_integer(f"n_components[{label!r}]", number, 1)
+
+    def _check_n_components(self) -> None:
+        if not isinstance(self.n_components, Mapping):
+            super()._check_n_components()
+            return
+        if self.mixing != "per_class":
+            raise ValueError("n_components is given by class, which needs mixing='per_class'")
+        for label, number in self.n_components.items():
+            require_integer(f"n_components[{label!r}]", number, 1)
 
     def _search(self, classes: NDArray[Any], n_cases: float) -> Search:
         if not isinstance(self.n_components, Mapping):
@@ -316,7 +336,7 @@ class FANClassifier(_HiddenClassifier):
             odd = sorted(map(repr, given ^ known))
             raise ValueError(f"n_components and y differ in the classes {', '.join(odd)}; give each class a number")
         sizes = [int(self.n_components[label]) for label in classes.tolist()]
-        found: Search = clone(self).set_params(n_components=max(sizes))._search(classes, n_cases)
+        found = self._search_for(max(sizes), len(classes), n_cases)
         return replace(found, structure_of=lambda _: fan(sizes, "per_class"), per_class=False)
 
     @property
@@ -347,8 +367,8 @@ class FMClassifier(_HiddenClassifier):
         Most components that "auto" tries; None is 10 and two for each class.
     patience : int, default=2
         "auto" stops after so many sizes without a better score.
-    algorithm, alpha, variance, variance_floor, n_init, max_iter, tol, categorical_features, discretize, \
-handle_unknown, allow_missing_columns, n_jobs, random_state, verbose
+    algorithm, alpha, variance_estimator, variance_tying, variance_floor, n_init, max_iter, tol, \
+categorical_features, discretize, distributions, handle_unknown, allow_missing_columns, n_jobs, random_state, verbose
         As in `FANClassifier`.
 
     Attributes
@@ -375,13 +395,15 @@ handle_unknown, allow_missing_columns, n_jobs, random_state, verbose
         patience: int = 2,
         algorithm: Literal["em", "cem"] = "em",
         alpha: float = 1.0,
-        variance: Variance = "map",
+        variance_estimator: Estimator = "map",
+        variance_tying: Tying = "none",
         variance_floor: float = 1e-6,
         n_init: int = 14,
         max_iter: int = 1000,
         tol: float = 1e-6,
         categorical_features: Any = "from_dtype",
         discretize: Literal["none", "mdlp"] = "none",
+        distributions: Mapping[Any, str] | None = None,
         handle_unknown: Literal["missing", "error"] = "missing",
         allow_missing_columns: bool = False,
         n_jobs: int | None = None,
@@ -394,13 +416,15 @@ handle_unknown, allow_missing_columns, n_jobs, random_state, verbose
         self.patience = patience
         self.algorithm = algorithm
         self.alpha = alpha
-        self.variance = variance
+        self.variance_estimator = variance_estimator
+        self.variance_tying = variance_tying
         self.variance_floor = variance_floor
         self.n_init = n_init
         self.max_iter = max_iter
         self.tol = tol
         self.categorical_features = categorical_features
         self.discretize = discretize
+        self.distributions = distributions
         self.handle_unknown = handle_unknown
         self.allow_missing_columns = allow_missing_columns
         self.n_jobs = n_jobs

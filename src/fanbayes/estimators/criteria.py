@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import replace
 from typing import Any, TypeVar
 
 from sklearn.base import clone
 
 from fanbayes.estimators.base import NetworkClassifier
-from fanbayes.learning.expectation import workers
 from fanbayes.learning.scores import Criterion
-from fanbayes.learning.selection import continue_with_cem, select
+from fanbayes.learning.selection import continue_with_cem
 
 C = TypeVar("C", bound=NetworkClassifier)
 
@@ -36,17 +34,13 @@ def fit_by_criteria(
     dict of fitted classifiers, by criterion
     """
     model = clone(estimator)
-    classes, schema, table = model._read(X, y, None)
-    search = replace(model._search(classes, table.total_weight), criteria=criteria)
+    learnt = model._learn(X, y, None, criteria)
+    choices = [(str(name), learnt.selection, learnt.selection.best(name)) for name in criteria]
+    if cem:
+        after = continue_with_cem(learnt.problem, learnt.search, learnt.selection)
+        choices.append(("icl_cem", after, after.best("icl")))
     chosen = {}
-    with workers(model._n_threads()) as crew:
-        problem = model._problem(table, crew)
-        selection = select(problem, search, len(classes), lambda fit: None)
-        choices = [(name, selection, selection.best(name)) for name in criteria]
-        if cem:
-            after = continue_with_cem(problem, search, selection)
-            choices.append(("icl_cem", after, after.best("icl")))  # type: ignore[arg-type]
     for name, candidates, best in choices:
-        chosen[str(name)] = copy(model)
-        chosen[str(name)]._set_learnt(classes, schema, candidates, best)
+        chosen[name] = copy(model)
+        chosen[name]._set_learnt(learnt, candidates, best)
     return chosen

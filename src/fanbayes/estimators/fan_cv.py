@@ -19,11 +19,11 @@ from fanbayes.explanation.average import explain_average
 from fanbayes.explanation.contributions import Explanation
 from fanbayes.explanation.description import describe_average
 from fanbayes.learning.completion import Imputer
+from fanbayes.learning.e_step import thread_pool
 from fanbayes.learning.ensembles.average import Average
 from fanbayes.learning.ensembles.candidates import Effort, library
 from fanbayes.learning.ensembles.parallel import parallel_map
 from fanbayes.learning.ensembles.training import Candidate, Training, average_log_score, fit_average
-from fanbayes.learning.expectation import workers
 
 Floats = NDArray[np.float64]
 
@@ -235,8 +235,7 @@ class FANClassifierCV(TableClassifier):
         """
         check_is_fitted(self)
         rows = self._encode(X, self.average_.schemas)
-        with workers(self._n_threads()) as crew:
-            return explain_average(self.average_, rows, self.classes_, classes, crew)
+        return explain_average(self.average_, rows, self.classes_, classes, thread_pool(self._n_threads()))
 
     def _description(self) -> dict[str, Any]:
         return {
@@ -262,7 +261,7 @@ def _table_of(members: Sequence[Candidate], weights: Floats, frame: str | None) 
     columns = {
         "n_components": [m.size for m in members],
         "mixing": [m.family.mixing for m in members],
-        "variance": [m.family.variance for m in members],
+        "variance_tying": [m.family.variance_tying for m in members],
         "treatment": [m.family.treatment for m in members],
         "fine_tuned": [m.family.fine_tuned for m in members],
         "feature_weights": [m.weighting for m in members],

@@ -4,17 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 
 from fanbayes.learning.selection import Fit
 
 Report = Callable[[str, int], None]
 
+_LISTENER: ContextVar[Callable[[Fit], None] | None] = ContextVar("listener", default=None)
+
+
+@contextmanager
+def reported_to(listener: Callable[[Fit], None]) -> Iterator[None]:
+    """Within it, every candidate of a `fit` is handed to the listener as soon as it is known."""
+    token = _LISTENER.set(listener)
+    try:
+        yield
+    finally:
+        _LISTENER.reset(token)
+
 
 @contextmanager
 def progress(verbose: bool, criterion: str, n_sizes: int) -> Iterator[Callable[[Fit], None]]:
-    """Report each candidate on a progress bar, or nowhere."""
-    if not verbose:
-        yield lambda fit: None
+    """Report each candidate to who listens, on a progress bar, or nowhere."""
+    listener = _LISTENER.get()
+    if listener is not None or not verbose:
+        yield listener or (lambda fit: None)
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 

@@ -33,8 +33,9 @@ from fanbayes.estimators.validation import (
     require_integer,
     seed_of,
 )
-from fanbayes.learning.expectation import workers
+from fanbayes.learning.e_step import thread_pool
 from fanbayes.learning.predictor import Predictor
+from fanbayes.model.blocks import BLOCKS
 
 Floats = NDArray[np.float64]
 
@@ -55,6 +56,7 @@ class Cases:
         Which of the rows given count; those of weight 0 do not.
     is_declared : bool
         Whether the user said which columns are categories.
+    distributions : of continuous columns that are not normal, by position
     """
 
     sources: list[Source]
@@ -65,13 +67,15 @@ class Cases:
     weights: Floats | None
     present: NDArray[np.bool_]
     is_declared: bool
+    distributions: dict[int, str]
 
     def encoded(self, discretize: Literal["none", "mdlp"]) -> tuple[Schema, EncodedTable]:
         """What the columns are, binned or not, and the rows."""
         cuts = None
         if discretize == "mdlp":
             cuts = partial(cut_points, labels=self.labels, n_classes=len(self.classes), weight=self.weights)
-        return learn_table(self.sources, self.is_category, self.frame, self.labels, self.weights, cuts)
+        columns = (self.sources, self.is_category, self.frame)
+        return learn_table(*columns, self.labels, self.weights, cuts, self.distributions)
 
     def training_table(self) -> TrainingTable:
         """The rows, encoded once, for models that see the columns in several ways."""
@@ -80,7 +84,8 @@ class Cases:
 
     def warn_of_traps(self, schema: Schema) -> None:
         """Warn of what may be wrong with columns that were taken for what the schema says."""
-        declared = {column.name for column in schema.columns} if self.is_declared else set()
+        of_columns = range(len(schema.columns)) if self.is_declared else self.distributions
+        declared = {schema.columns[j].name for j in of_columns}
         warn_of(training_traps(schema, self.sources, self.weights, declared))
 
 
@@ -156,7 +161,12 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         sources = list(rows.sources())
         is_category = category_mask(self.categorical_features, rows.names, [s.symbolic for s in sources])
         is_declared = not isinstance(self.categorical_features, str)
-        return Cases(sources, is_category, rows.frame, classes, labels, weights, present, is_declared)
+        other = self._distributions(rows.names, is_category)
+        return Cases(sources, is_category, rows.frame, classes, labels, weights, present, is_declared, other)
+
+    def _distributions(self, names: Sequence[str], is_category: Sequence[bool]) -> dict[int, str]:
+        """Distributions of columns that are not normal, by position."""
+        return {}
 
     def _check_parameters(self) -> None:
         require_choice("handle_unknown", self.handle_unknown, ("missing", "error"))
@@ -177,6 +187,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         sources = list(rows.sources())
         tables = tuple(encode_table(schema, sources, len(rows)) for schema in schemas)
         self._judge_unseen(unseen_categories(schemas[0], sources, tables[0]))
+        check_numbers(schemas[0], tables[0])
         return Encodings(schemas, tables)
 
     def _judge_unseen(self, unseen: list[Unseen]) -> None:
@@ -206,8 +217,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _posterior(self, X: Any, what: Literal["proba", "log_proba"]) -> Floats:
         check_is_fitted(self)
         rows = self._encode(X, self._predictor.schemas)
-        with workers(self._n_threads()) as crew:
-            return self._predictor.posterior(rows, what, crew)
+        return self._predictor.posterior(rows, what, thread_pool(self._n_threads()))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Most probable class of each row.
@@ -291,3 +301,15 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.allow_nan = True
         tags.input_tags.string = True
         return tags
+
+
+def check_numbers(schema: Schema, table: EncodedTable) -> None:
+    """Refuse numbers of which the distribution of their column can make nothing."""
+    for j, x in zip(schema.continuous, table.numbers.T):
+        column = schema[j]
+        observed = x[~np.isnan(x)]
+        if column.distribution != "gaussian" and BLOCKS[column.distribution].refuses(observed):
+            raise ValueError(
+                f"column {column.name!r} holds values that cannot be {column.distribution}; leave it out of "
+                "distributions when fitting, or correct them"
+            )

@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
 
+from fanbayes.arrays import Floats, Ints
 from fanbayes.data.table import EncodedTable
 from fanbayes.data.views import Encodings
 from fanbayes.explanation.contributions import (
@@ -44,12 +45,9 @@ from fanbayes.explanation.contributions import (
 )
 from fanbayes.explanation.information import information_gain
 from fanbayes.learning.completion import blocks, missing_cells
+from fanbayes.learning.e_step import ThreadPool, posterior
 from fanbayes.learning.ensembles.average import FURTHEST, Average
-from fanbayes.learning.expectation import Workers, posterior
 from fanbayes.model.weighted_network import WeightedNetwork
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.integer[Any]]
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _NODES, _WEIGHTS = (_NODES + 1) / 2, _WEIGHTS / 2
@@ -80,7 +78,7 @@ class MemberRows:
 
 
 def explain_average(
-    average: Average, rows: Encodings, classes: NDArray[Any], pair: Sequence[Any] | None, crew: Workers
+    average: Average, rows: Encodings, classes: NDArray[Any], pair: Sequence[Any] | None, pool: ThreadPool
 ) -> Explanation:
     """Attribute the log-odds of two classes to the features of encoded rows, each completed where values are missing.
 
@@ -92,14 +90,14 @@ def explain_average(
     classes : labels (n_classes,)
     pair : two of the labels; None for the most probable class of each row against the next
     """
-    chosen = chosen_pairs(average.posterior(rows, "log_proba", crew), classes, pair)
+    chosen = chosen_pairs(average.posterior(rows, "log_proba", pool), classes, pair)
     rows = rows.clipped(FURTHEST)
     schema = average.imputer.schema
     base, n_features = rows[schema], len(schema.columns)
     parts = []
     for some in blocks(np.arange(len(chosen)), n_features):
         few = rows.only(some)
-        done = average.imputer.complete(few[schema], crew)
+        done = average.imputer.complete(few[schema], pool)
         members = _members(average, average.tables(few, done))
         parts.append(attribute_average(members, n_features, chosen[some], done.row, done.weight))
     found = Attribution(*(np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(Attribution)))
@@ -108,14 +106,14 @@ def explain_average(
     missing = missing_values(schema, base)
     gain = np.zeros(missing.shape)
     for m, table in zip(average.members, average.tables(rows)):
-        states = softmax(posterior(table, m.predictor.model, "states", crew), axis=1)
+        states = softmax(posterior(table, m.predictor.terms, "states", pool), axis=1)
         gain += m.weight * information_gain(m.predictor.network, m.predictor.view.schema, states, missing)
     return told(found, "member", schema, base, classes[chosen], gain)
 
 
 def _members(average: Average, tables: Sequence[EncodedTable]) -> list[MemberRows]:
     return [
-        MemberRows(m.predictor.model, table, m.predictor.view.feature_of, m.weight)
+        MemberRows(m.predictor.weighted, table, m.predictor.view.feature_of, m.weight)
         for m, table in zip(average.members, tables)
     ]
 
@@ -175,7 +173,7 @@ def _attribute_block(
     classes = np.concatenate([m.model.structure.class_of for m in members])
     member_of = np.repeat(np.arange(len(members)), [m.model.structure.n_states for m in members])
     owner = (np.arange(n_each)[:, None] * len(members) + member_of).ravel()
-    log_weight = np.concatenate([m.model.kernel_arguments[0][0] for m in members])
+    log_weight = np.concatenate([m.model.terms.log_weight[0] for m in members])
     terms = np.zeros((n_rows * n_each, n_features, len(classes)))  # l_i(m, s)
     for k, m in enumerate(members):
         mine = np.flatnonzero(member_of == k)

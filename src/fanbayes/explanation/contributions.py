@@ -31,16 +31,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
 
+from fanbayes.arrays import Floats, Ints
 from fanbayes.data.frames import to_user_table
 from fanbayes.data.schema import Schema
 from fanbayes.data.table import EncodedTable
 from fanbayes.explanation.information import information_gain
-from fanbayes.explanation.tables import level_names
-from fanbayes.model.families import gaussian
+from fanbayes.model.blocks.categorical import level_names
 from fanbayes.model.network import Network
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.integer[Any]]
 
 TOLERANCE = 1e-10
 """How closely prior and contributions add up to the log-odds (relative, where the terms exceed 1)."""
@@ -335,11 +332,7 @@ def _spread(a: Floats, slope: Floats, length: float) -> Floats:
 
 def log_probabilities(network: Network, levels: Ints, numbers: Floats, cells: Ints) -> Floats:
     """Log p(x_i | cell) (n_rows, n_features, n_components), 0 where missing; cells : (n_rows, n_components)."""
-    discrete = network.log_table[0][levels[:, :, None], cells[:, None, :]]
-    mean, sigma2 = (np.moveaxis(p[0][:, cells], 0, 1) for p in (network.mean, network.sigma2))
-    x = numbers[:, :, None]  # beside parameters (n_rows, n_numbers, n_components)
-    continuous = np.where(np.isnan(x), 0.0, gaussian.log_density(x, mean, sigma2))
-    return np.concatenate([discrete, continuous], axis=1)
+    return network.terms.log_prob(levels, numbers, cells)
 
 
 def _states_of_classes(network: Network) -> tuple[Ints, Floats]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from fanbayes.data.schema import Schema
-from fanbayes.explanation.tables import level_names
+from fanbayes.model.blocks.categorical import level_names
 from fanbayes.model.network import Network
 
 Floats = NDArray[np.float64]
@@ -60,19 +60,12 @@ def component_profiles(network: Network, schema: Schema) -> Profiles:
     for j, column in enumerate(schema.columns):
         if not column.is_informative:
             continue
-        if column.kind == "continuous":
-            k = schema.place[j]
-            traits.append((column.name, None))
-            mean.append(network.mean[0, [k]])
-            variance.append(network.sigma2[0, [k]])
-        else:
-            names = level_names(column)
-            skip = int(len(names) == 2)
-            first = int(network.layout.first_level[schema.place[j]])
-            p = np.exp(network.log_table[0, first + skip : first + len(names)])
-            traits += [(column.name, name) for name in names[skip:]]
-            mean.append(p)
-            variance.append(p * (1 - p))
+        names = [None] if column.kind == "continuous" else level_names(column)
+        skip = int(len(names) == 2)
+        m, v = network.column(schema.position_in_layout[j]).traits()
+        traits += [(column.name, name) for name in names[skip:]]
+        mean.append(m[skip:])
+        variance.append(v[skip:])
     m, v = np.concatenate(mean), np.concatenate(variance)
     difference = np.zeros_like(m)
     group = structure.class_of_cell if structure.n_components > 1 else None

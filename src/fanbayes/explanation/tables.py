@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from fanbayes.data.frames import interval_names
-from fanbayes.data.schema import Column, Schema
+from fanbayes.data.schema import Schema
+from fanbayes.model.blocks.categorical import level_names
 from fanbayes.model.network import Network
 
 
@@ -24,31 +24,19 @@ def feature_parameters(
         "mean" and "variance".
     """
     j = schema.position(feature)
-    column = schema[j]
-    cells = _cells(network, classes)
-    n = network.structure.n_cells
-    if column.kind == "continuous":
-        mean, variance = np.full(n, column.centre), np.zeros(n)
-        if column.is_informative:
-            k = schema.place[j]
-            with np.errstate(over="ignore"):  # the variance of values near 1e308 is infinite
-                mean = column.restore(network.mean[0, k])
-                variance = network.sigma2[0, k] * np.exp(2 * column.log_scale)
-        return {**cells, "mean": mean.tolist(), "variance": variance.tolist()}
-    levels = level_names(column)
-    probability = np.ones((len(levels), n))
+    column, n = schema[j], network.structure.n_cells
     if column.is_informative:
-        first = int(network.layout.first_level[schema.place[j]])
-        probability = np.exp(network.log_table[0, first : first + len(levels)])  # (levels, cells)
-    table = {name: [v for v in values for _ in levels] for name, values in cells.items()}
-    return {**table, "level": levels * n, "probability": probability.T.ravel().tolist()}
-
-
-def level_names(column: Column) -> list[Any]:
-    """Levels of a discrete column, intervals of a binned one."""
-    if column.kind == "discrete":
-        return list(column.levels)
-    return list(interval_names(column.cuts))
+        found = network.column(schema.position_in_layout[j]).describe(column)
+    elif column.kind == "continuous":
+        found = {"mean": np.full(n, column.centre), "variance": np.zeros(n)}
+    else:
+        found = {"level": level_names(column), "probability": np.ones((len(level_names(column)), n))}
+    table = _cells(network, classes)
+    if "level" in found:
+        levels = found.pop("level")
+        table = {name: [v for v in values for _ in levels] for name, values in table.items()}
+        table["level"] = levels * n
+    return table | {name: np.transpose(values).ravel().tolist() for name, values in found.items()}
 
 
 def _cells(network: Network, classes: Sequence[Any]) -> dict[str, list[Any]]:

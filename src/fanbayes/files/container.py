@@ -20,7 +20,7 @@ from fanbayes.data.state import Arrays, State, entry, not_finite, refuse, requir
 
 Path = str | os.PathLike[str]
 
-FORMAT = 1
+FORMAT = 2
 MOST_HEADER_BYTES = 1 << 25
 
 _KEY = "fanbayes"
@@ -76,6 +76,7 @@ def _unpack(outer: dict[str, Any], data: bytes) -> State:
     if version > FORMAT:
         library = entry(header, "library", str)[:20]
         refuse(f"it has format {version}, of fanbayes {library!r}, and this version reads {FORMAT}: upgrade fanbayes")
+    require(version == FORMAT, f"it has format {version}, and this version reads {FORMAT}: fit and save it again")
     digest = entry(header, "sha256", str).encode("ascii", "replace")
     require(len(digest) == len(_NO_DIGEST), "it has no digest")
     unsealed = data.replace(digest, _NO_DIGEST.encode(), 1)

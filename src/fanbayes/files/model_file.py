@@ -22,6 +22,8 @@ from fanbayes.estimators.fan_cv import FANClassifierCV
 from fanbayes.files.atomic import write_file
 from fanbayes.files.container import Path, pack, read, unpack
 
+# Settings that may be mappings, and the type of what is mapped to.
+_MAPPINGS = {"n_components": int, "distributions": str}
 Classifier = NetworkClassifier | FANClassifierCV
 
 _CLASSIFIERS: dict[str, type[Classifier]] = {
@@ -126,8 +128,8 @@ def _setting(name: str, value: Any) -> Any:
         return None
     if name == "cv" and not isinstance(value, (int, np.integer)):
         return 5
-    if isinstance(value, Mapping):  # of classes, which keep their types in a list of pairs
-        return [[plain(key), int(number)] for key, number in value.items()]
+    if isinstance(value, Mapping):  # of classes or columns, which keep their types in a list of pairs
+        return [[plain(key), plain(of_key)] for key, of_key in value.items()]
     if hasattr(value, "tolist"):
         value = value.tolist()
     return list(value) if isinstance(value, (tuple, set, frozenset)) else value
@@ -135,10 +137,10 @@ def _setting(name: str, value: Any) -> Any:
 
 def _with_settings(kind: type[Classifier], settings: dict[str, Any]) -> Classifier:
     known = kind().get_params()
-    settings = {name: _mapping(value) if name == "n_components" else value for name, value in settings.items()}
+    settings = {name: _mapping(value, name) if name in _MAPPINGS else value for name, value in settings.items()}
     for name, value in settings.items():
         require(name in known, f"its setting {name[:40]!r} is unknown")
-        require(name == "n_components" or not isinstance(value, dict), f"its {name} is no setting")
+        require(name in _MAPPINGS or not isinstance(value, dict), f"its {name} is no setting")
         scalars = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else [value]
         require(all(s is None or type(s) in (str, bool, int, float) for s in scalars), f"its {name} is no setting")
     clf = kind(**settings)
@@ -149,12 +151,13 @@ def _with_settings(kind: type[Classifier], settings: dict[str, Any]) -> Classifi
     return clf
 
 
-def _mapping(value: Any) -> Any:
-    """Inverse of `_setting` for numbers of components by class."""
+def _mapping(value: Any, name: str) -> Any:
+    """Inverse of `_setting` for numbers by class, and distributions by column."""
     if not isinstance(value, list):
         return value
-    pairs = all(isinstance(p, list) and len(p) == 2 and is_level(p[0]) and type(p[1]) is int for p in value)
-    require(pairs, "its n_components is no setting")
+    kind = _MAPPINGS[name]
+    pairs = all(isinstance(p, list) and len(p) == 2 and is_level(p[0]) and type(p[1]) is kind for p in value)
+    require(pairs, f"its {name} is no setting")
     return dict(value)
 
 

@@ -23,11 +23,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri, softmax
+from scipy.special import softmax
 
 from fanbayes.data.schema import Schema
 from fanbayes.data.table import EncodedTable, binned_codes
-from fanbayes.learning.expectation import Workers, posterior
+from fanbayes.learning.e_step import ThreadPool, posterior
+from fanbayes.model.blocks.categorical import quantile_of
 from fanbayes.model.network import Network
 
 Floats = NDArray[np.float64]
@@ -121,11 +122,11 @@ class Imputer:
         fills[self.schema.discrete + self.schema.continuous] = self.fills
         return fills
 
-    def complete(self, table: EncodedTable, crew: Workers, n_points: int = N_POINTS) -> Completions:
+    def complete(self, table: EncodedTable, pool: ThreadPool, n_points: int = N_POINTS) -> Completions:
         """Points and weights of (M1) for every row of a table that is not fused."""
         network, layout = self.network, table.layout
         missing = missing_cells(table) & self.fills
-        states = softmax(posterior(table, network, "states", crew), axis=1)
+        states = softmax(posterior(table, network.terms, "states", pool), axis=1)
         discrete, continuous = np.split(missing, [layout.n_discrete], axis=1)
         combinations = np.where(discrete, np.log(layout.n_levels), 0.0).sum(axis=1)
         is_exact = ~continuous.any(axis=1) & (combinations < math.log(n_points + 0.5))
@@ -142,11 +143,11 @@ class Imputer:
         order = np.argsort(row, kind="stable")
         return Completions(row[order], weight[order], codes[order], numbers[order], self.schema)
 
-    def completions(self, table: EncodedTable, crew: Workers, n_points: int) -> Completions | None:
+    def completions(self, table: EncodedTable, pool: ThreadPool, n_points: int) -> Completions | None:
         """`complete`, or None if there is nothing to fill in."""
         if not (missing_cells(table) & self.fills).any():
             return None
-        return self.complete(table, crew, n_points)
+        return self.complete(table, pool, n_points)
 
 
 def filled(table: EncodedTable, schema: Schema, done: Completions) -> EncodedTable:
@@ -175,7 +176,7 @@ def _all_values(network: Network, rows: Ints, table: EncodedTable, missing: Ints
     sizes = layout.n_levels[missing].tolist()
     values = np.indices(sizes).reshape(len(sizes), math.prod(sizes))  # (n_missing, n)
     levels = layout.first_level[missing][:, None] + values
-    p = np.exp(network.log_table[0][levels].sum(axis=0))[:, network.structure.cell_of]  # (n, n_states)
+    p = np.exp(network.terms.log_table[0][levels].sum(axis=0))[:, network.structure.cell_of]  # (n, n_states)
     weight = np.einsum("rs,ns->rn", states, p, optimize=False)  # the same bits for every number of rows
     weight /= weight.sum(axis=1, keepdims=True)
     row = np.repeat(rows, values.shape[1])
@@ -190,30 +191,14 @@ def _spread(network: Network, rows: Ints, table: EncodedTable, missing: Mask, st
     middle = (np.arange(n_points) + 0.5) / n_points
     parts = np.random.default_rng(0).permuted(np.tile(middle, (missing.shape[1], 1)), axis=1)  # an order a column
     row = np.repeat(np.arange(len(rows)), n_points)
-    cell = network.structure.cell_of[_quantile(states, row, np.tile(middle, len(rows)))]
+    cell = network.structure.cell_of[quantile_of(states, row, np.tile(middle, len(rows)))]
     codes, numbers = table.codes_of_columns()[rows[row]], table.numbers[rows[row]]
-    for j in range(layout.n_discrete):
+    for j in range(missing.shape[1]):
         at = np.flatnonzero(missing[row, j])
         if len(at):
-            first = int(layout.first_level[j])
-            p = np.exp(network.log_table[0, first : first + int(layout.n_levels[j])]).T  # (n_cells, n_levels)
-            codes[at, j] = _quantile(p, cell[at], parts[j, at % n_points])
-    for k in range(layout.n_numbers):
-        j = layout.n_discrete + k
-        at = np.flatnonzero(missing[row, j])
-        deviation = np.sqrt(network.sigma2[0, k, cell[at]])
-        numbers[at, k] = network.mean[0, k, cell[at]] + deviation * ndtri(parts[j, at % n_points])
+            values = network.column(j).quantile(cell[at], parts[j, at % n_points])
+            if j < layout.n_discrete:
+                codes[at, j] = values
+            else:
+                numbers[at, j - layout.n_discrete] = values
     return rows[row], np.full(len(row), 1.0 / n_points), codes, numbers
-
-
-def _quantile(p: Floats, which: Ints, u: Floats) -> Ints:
-    """Value at part u (n,) of the distribution `which` (n,) of several, p (n_distributions, n_values).
-
-    All are searched at once, in one array of integers: the result must not depend on where a distribution stands.
-    """
-    scale, step = 2.0**32, np.int64(2**33)
-    cumulated = np.cumsum(p, axis=1)
-    cumulated /= cumulated[:, -1:]
-    edges = np.floor(cumulated * scale).astype(np.int64) + step * np.arange(len(p))[:, None]
-    place = np.searchsorted(edges.ravel(), np.floor(u * scale).astype(np.int64) + step * which, side="right")
-    return np.asarray(np.minimum(place - which * p.shape[1], p.shape[1] - 1), dtype=np.intp)

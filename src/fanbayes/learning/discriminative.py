@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from fanbayes.data.table import EncodedTable
-from fanbayes.learning.expectation import Workers, expect
+from fanbayes.learning.e_step import ThreadPool, e_step
 from fanbayes.model.network import Network, Statistics
 
 Floats = NDArray[np.float64]
@@ -33,7 +33,7 @@ TOLERANCE = 1e-5
 MOST_STEPS = 100
 
 
-def fine_tune(table: EncodedTable, network: Network, crew: Workers) -> Network:
+def fine_tune(table: EncodedTable, network: Network, pool: ThreadPool) -> Network:
     """Maximise (D1), beginning at the network given.
 
     Parameters
@@ -43,39 +43,30 @@ def fine_tune(table: EncodedTable, network: Network, crew: Workers) -> Network:
     """
     labelled = table.labelled_only()
     unlabelled = replace(labelled, labels=None)
-    deviation = np.sqrt(network.sigma2)
-    *origin, sigma2 = network.parameters
-    sizes = np.cumsum([p.size for p in origin])[:-1]
+    n_factors = network.factors.shape[1]
+    sizes = [n_factors, *(p.block.n_steps * network.structure.n_cells for p in network.model.places)]
 
     def at(step: Floats) -> Network:
-        moves = [part.reshape(p.shape) for part, p in zip(np.split(step, sizes), origin)]
-        moves[-1] = moves[-1] * deviation
-        return network.with_parameters([*(p + move for p, move in zip(origin, moves)), sigma2])
+        factors, *steps = np.split(step, np.cumsum(sizes)[:-1])
+        moved = [
+            p.block.move(cells, shared, own.reshape(1, p.block.n_steps, -1))
+            for (p, cells, shared), own in zip(network.parts, steps)
+        ]
+        return network.model.assemble(network.factors + factors, moved)
 
     def loss(step: Floats) -> tuple[float, Floats]:
         model = at(step)
-        given, free = (expect(t, model, False, crew) for t in (labelled, unlabelled))
+        given, free = (e_step(t, model.terms, False, pool) for t in (labelled, unlabelled))
         value = float(free.log_likelihood[0] - given.log_likelihood[0]) + 0.5 * STRENGTH * float(step @ step)
         return value, _gradient(free, model) - _gradient(given, model) + STRENGTH * step
 
-    start = np.zeros(sum(p.size for p in origin))
     options: Any = {"maxiter": MOST_STEPS, "ftol": TOLERANCE}
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", options=options)
+    found = minimize(loss, np.zeros(sum(sizes)), jac=True, method="L-BFGS-B", options=options)
     return at(found.x)
 
 
 def _gradient(s: Statistics, network: Network) -> Floats:
-    """Derivative of the log-likelihood by log factors, log table and means (in standard deviations)."""
-    n, first = s.moments[:, 0], s.moments[:, 1]
-    parts = [
-        *(s.states @ f.indicator for f in network.structure.factors),
-        _without_missing(s.counts, network),
-        (first - n * network.mean) / np.sqrt(network.sigma2),
-    ]
-    return np.concatenate([p.ravel() for p in parts])
-
-
-def _without_missing(counts: Floats, network: Network) -> Floats:
-    counts = counts.copy()
-    counts[:, network.layout.missing_level] = 0.0
-    return counts
+    """Derivative of the log-likelihood by log factors and by what the blocks move."""
+    factors = [s.states @ f.indicator for f in network.structure.factors]
+    blocks = [p.block.gradient(s.cells[:, p.statistics], *theta) for p, *theta in network.parts]
+    return np.concatenate([x.ravel() for x in (*factors, *blocks)])

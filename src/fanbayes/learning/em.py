@@ -1,200 +1,141 @@
 """One loop for EM and CEM.
 
-EM (8) climbs ``log p(D | theta) + log p(theta)``, CEM (9) ``log p(D, z | theta) + log p(theta)``: no step of
-theirs can fall. The variance of the paper (7) maximises nothing, so its trace may fall; then the best
-network on the way is kept.
-
-All networks of a `Climb` are advanced at once, each on its own.
+EM (8) maximises ``log p(D | theta) + log p(theta)``, CEM (9) ``log p(D, z | theta) + log p(theta)``: no step of theirs
+can fall. The variance of the paper (7) maximises nothing, so its trace may fall; then the best network on the way is
+kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fanbayes import _native
-from fanbayes.data.table import EncodedTable
-from fanbayes.learning.expectation import Workers, expect, n_blocks
-from fanbayes.model.network import Network, Prior, Statistics, learner, log_prior
+from fanbayes.arrays import Floats, Mask
+from fanbayes.learning.data import TrainingData
+from fanbayes.learning.state import EMState
+from fanbayes.model.blocks import EstimationOptions
+from fanbayes.model.network import Model, Network, Statistics
+from fanbayes.model.structure import Structure
 
-Floats = NDArray[np.float64]
-Traces = tuple[tuple[float, ...], ...]
-
-# How far the first leap may go, in steps of EM.
+# How far the first accelerated step may go, in steps of EM.
 _REACH = 16.0
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What is climbed: a table, a prior, EM or CEM (`hard`), and who does the work."""
+    """What is maximised: over which rows, with which options, by EM or CEM (`hard`)."""
 
-    table: EncodedTable
-    prior: Prior
-    hard: bool
-    crew: Workers
+    data: TrainingData
+    options: EstimationOptions
+    hard: bool = False
     accelerate: bool = True
 
-    @property
-    def is_monotone(self) -> bool:
-        """Whether a step can never fall."""
-        return self.prior.variance != "paper"
+    def model(self, structure: Structure) -> Model:
+        """The model of a structure."""
+        return Model(structure, self.data.layout, self.options)
 
 
-@dataclass(frozen=True)
-class Climb:
-    """Networks on their way up.
-
-    Attributes
-    ----------
-    network : Network of n networks
-    statistics : Statistics under `network`
-    objective : (n,), what is climbed, at `network`
-    traces : the objective of each network, pass by pass; a lower bound of it where settled rows were skipped
-    gain : (n,), what the last plain step that ended with a look at all rows gained, or a little more
-    reach : (n,), how far a leap may go
-    """
-
-    network: Network
-    statistics: Statistics
-    objective: Floats
-    traces: Traces
-    gain: Floats
-    reach: Floats
-
-    def map(self, function: Callable[..., Floats], traces: Traces, *others: Climb) -> Climb:
-        """Apply a function to each array, and to those of others beside it."""
-        return Climb(
-            self.network.map(function, *(o.network for o in others)),
-            self.statistics.map(function, *(o.statistics for o in others)),
-            function(self.objective, *(o.objective for o in others)),
-            traces,
-            function(self.gain, *(o.gain for o in others)),
-            function(self.reach, *(o.reach for o in others)),
-        )
-
-    def take(self, index: NDArray[np.intp]) -> Climb:
-        """Some of the networks."""
-        return self.map(lambda x: x[index], tuple(self.traces[i] for i in index))
-
-    def beside(self, other: Climb) -> Climb:
-        """The networks of both."""
-        return self.map(lambda x, y: np.concatenate([x, y]), self.traces + other.traces, other)
-
-    def where(self, mask: NDArray[np.bool_], other: Climb) -> Climb:
-        """Its own networks where the mask is set, elsewhere those of the other."""
-        if mask.all():
-            return self
-        traces = tuple(x if own else y for own, x, y in zip(mask, self.traces, other.traces))
-        pick: Callable[..., Floats] = lambda x, y: np.asarray(np.where(_along(mask, x), x, y))  # noqa: E731
-        return self.map(pick, traces, other)
-
-    @property
-    def n_iter(self) -> int:
-        """Passes over the data, the first included."""
-        return len(self.traces[0])
+def initial_state(problem: Problem, network: Network) -> EMState:
+    """One pass over the rows under each network."""
+    return _state(network, *_pass(problem, network), gain=np.inf)
 
 
-def begin(problem: Problem, network: Network) -> Climb:
-    """Look at the data once under each network."""
-    return _climb(network, *_look(problem, network), gain=np.inf)
+def final_state(problem: Problem, network: Network, statistics: Statistics) -> EMState:
+    """The end of EM where nothing is hidden: the statistics do not depend on the parameters that they led to."""
+    return _state(network, statistics, _objective(problem, network, statistics), gain=0.0)
 
 
-def arrived(problem: Problem, network: Network, statistics: Statistics) -> Climb:
-    """A climb that is at its end: the statistics do not depend on the parameters that they led to."""
-    return _climb(network, statistics, _objective(problem, network, statistics), gain=0.0)
-
-
-def _climb(network: Network, statistics: Statistics, objective: Floats, gain: float) -> Climb:
+def _state(network: Network, statistics: Statistics, objective: Floats, gain: float) -> EMState:
     each = np.ones(len(network))
-    return Climb(network, statistics, objective, tuple((float(o),) for o in objective), gain * each, _REACH * each)
+    return EMState(network, statistics, objective, objective[:, None], each[:, None], gain * each, _REACH * each)
 
 
-def advance(problem: Problem, climb: Climb, n_passes: int, tol: float) -> Climb:
-    """Climb until `n_passes` more passes are done or no network gains more than `tol` per case in a step.
+def run_em(problem: Problem, state: EMState, n_passes: int, tol: float) -> EMState:
+    """EM until `n_passes` more passes are done or no network gains more than `tol` per case in a step.
 
-    EM is accelerated. Every second pass is a leap along the way of the last two steps; where the objective would fall,
-    a network stays at the plain step, so it never ends below that. Some passes skip rows whose state is settled, and
-    the objective in the trace is then a lower bound; the last pass is over all rows.
+    It is accelerated: every second pass is a step further along the way of the last two; where the objective would
+    fall, a network stays at the plain step, so it never ends below that.
     """
-    least_gain = tol * problem.table.total_weight
-    if problem.is_monotone:
-        return _advance(problem, climb, n_passes, least_gain)
-    best = climb
-    goal = climb.n_iter + n_passes
-    while climb.n_iter < goal and not has_converged(climb, least_gain):
-        climb = _advance(problem, climb, 1, least_gain)
-        best = climb.where(climb.objective > best.objective, best)
-    return replace(best, traces=climb.traces, gain=climb.gain)
+    least_gain = tol * problem.data.total_weight
+    if problem.options.is_monotone:
+        return _run(problem, state, n_passes, least_gain)
+    best = state
+    goal = state.n_iter + n_passes
+    while state.n_iter < goal and not state.has_converged(least_gain):
+        state = _run(problem, state, 1, least_gain)
+        best = state.where(state.objective > best.objective, replace(best, traces=state.traces, shares=state.shares))
+    return replace(best, gain=state.gain)
 
 
-def _advance(problem: Problem, climb: Climb, n_passes: int, least_gain: float) -> Climb:
-    """Climb on in the native core (src/native/climb.cpp)."""
-    if n_passes < 1 or has_converged(climb, least_gain):
-        return climb
-    network, s = climb.network, climb.statistics
-    given = (*network.parameters, s.states, s.counts, s.moments, s.of_class)
-    found, sums, numbers, looks = _native.advance(
-        problem.table.rows,
-        network.structure.native,
-        learner(network.structure, network.layout, problem.prior),
-        [np.ascontiguousarray(x) for x in given],
-        np.ascontiguousarray(climb.objective),
-        np.ascontiguousarray(climb.gain),
-        np.ascontiguousarray(climb.reach),
-        n_passes,
-        least_gain,
-        problem.accelerate and problem.is_monotone and not problem.hard,
-        problem.hard,
-        n_blocks(problem.table, network),
-        problem.crew.crew,
-    )
-    *parameters, states, counts, moments, of_class = found
-    return Climb(
-        network.with_parameters(parameters),
-        Statistics(states, counts, moments, of_class, *sums),
-        numbers[0],
-        tuple(t + tuple(more) for t, more in zip(climb.traces, looks[0].tolist())),
-        gain=numbers[1],
-        reach=numbers[2],
-    )
+def _run(problem: Problem, state: EMState, n_passes: int, least_gain: float) -> EMState:
+    if n_passes < 1 or state.has_converged(least_gain):
+        return state
+    accelerate = problem.accelerate and problem.options.is_monotone and not problem.hard
+    done = problem.data.run_em(state, n_passes, least_gain, hard=problem.hard, accelerate=accelerate)
+    if done is not None:
+        return done
+    while n_passes > 0 and not state.has_converged(least_gain):
+        before, state = state, _step(problem, state)
+        n_passes -= 1
+        if accelerate and n_passes > 0 and not state.has_converged(least_gain):
+            state = _accelerated_step(problem, before, state)
+            n_passes -= 1
+    return state
 
 
-def has_converged(climb: Climb, least_gain: float) -> bool:
-    """Whether no network gained more than this in its last plain step."""
-    return bool((np.abs(climb.gain) <= least_gain).all())
+def _step(problem: Problem, state: EMState) -> EMState:
+    """M-step, E-step."""
+    network = state.network.model.estimate(state.statistics)
+    statistics, objective = _pass(problem, network)
+    gain = objective - state.objective
+    return EMState(network, statistics, objective, *_longer(state, objective), gain, state.reach)
 
 
-def _look(problem: Problem, network: Network) -> tuple[Statistics, Floats]:
-    """One pass: statistics and objective at the parameters."""
-    statistics = expect(problem.table, network, problem.hard, problem.crew)
+def _accelerated_step(problem: Problem, before: EMState, state: EMState) -> EMState:
+    """SQUAREM (Varadhan & Roland 2008, scheme S3).
+
+    From theta0, EM leads to theta1 and theta2. With r = theta1 - theta0, v = theta2 - theta1 - r and a = |r| / |v|, go
+    to theta0 + 2 a r + a^2 v: a = 1 is theta2 itself. Coordinates are unconstrained. Where the objective would fall,
+    stay at theta1, and go less far next time.
+    """
+    model = state.network.model
+    theta0, theta1 = before.network.coordinates(), state.network.coordinates()
+    r = theta1 - theta0
+    v = model.estimate(state.statistics).coordinates() - theta1 - r
+    metric = np.concatenate([np.ones(r.shape[1] - state.network.shared.shape[1]), model.cells_of_shared])
+    rr, vv = r**2 @ metric, v**2 @ metric
+    wanted = np.maximum(1.0, np.sqrt(np.divide(rr, vv, out=np.ones_like(rr), where=vv > 0)))
+    length = np.minimum(wanted, state.reach)[:, None]
+    there, better = step_if_better(problem, state, state.network.at(theta0 + 2 * length * r + length**2 * v))
+    further = np.where(wanted > state.reach, 2 * state.reach, state.reach)
+    return replace(there, reach=np.where(better, further, np.maximum(1.0, length[:, 0] / 2)))
+
+
+def step_if_better(problem: Problem, state: EMState, network: Network) -> tuple[EMState, Mask]:
+    """Pass over the rows under other networks, one for each, and go there where the objective is not lower; say where.
+
+    It takes a pass, also where it is in vain.
+    """
+    statistics, objective = _pass(problem, network)
+    there = EMState(network, statistics, objective, *_longer(state, objective), state.gain, state.reach)
+    traces, shares = _longer(state, state.objective)
+    here = replace(state, traces=traces, shares=shares)
+    better = objective >= state.objective  # False for NaN
+    return there.where(better, here), better
+
+
+def _pass(problem: Problem, network: Network) -> tuple[Statistics, Floats]:
+    """One pass over the rows: statistics and objective at the parameters."""
+    statistics = problem.data.e_step(network.terms, hard=problem.hard)
     return statistics, _objective(problem, network, statistics)
 
 
 def _objective(problem: Problem, network: Network, statistics: Statistics) -> Floats:
     fit = statistics.joint if problem.hard else statistics.log_likelihood
-    return fit + log_prior(network, problem.prior)
+    return fit + network.log_prior()
 
 
-def go_if_better(problem: Problem, climb: Climb, network: Network) -> tuple[Climb, NDArray[np.bool_]]:
-    """Look at other networks, one for each, and go there where the objective is not lower; say where.
-
-    It takes a pass, also where it is in vain.
-    """
-    statistics, objective = _look(problem, network)
-    there = Climb(network, statistics, objective, _longer(climb, objective), climb.gain, climb.reach)
-    here = replace(climb, traces=_longer(climb, climb.objective))
-    better = objective >= climb.objective  # False for NaN
-    return there.where(better, here), better
-
-
-def _longer(climb: Climb, objective: Floats) -> Traces:
-    return tuple((*t, float(o)) for t, o in zip(climb.traces, objective))
-
-
-def _along(a: NDArray[Any], x: Floats) -> NDArray[Any]:
-    """Values of the networks (n_networks,), shaped to act along the first axis of `x`."""
-    return a.reshape(-1, *[1] * (x.ndim - 1))
+def _longer(state: EMState, objective: Floats) -> tuple[Floats, Floats]:
+    """Traces and shares after one more pass, over all rows."""
+    return np.column_stack([state.traces, objective]), np.column_stack([state.shares, np.ones(len(objective))])

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from fanbayes.data.table import EncodedTable
-from fanbayes.learning.expectation import Workers, expect
+from fanbayes.learning.e_step import ThreadPool, e_step
 from fanbayes.model.network import Network
-from fanbayes.model.weighted_network import WeightedNetwork, column_log_likelihood
+from fanbayes.model.weighted_network import WeightedNetwork
 
 Floats = NDArray[np.float64]
 
@@ -71,7 +71,7 @@ def neutral(n_features: int, n_classes: int) -> FeatureWeights:
 
 
 def learn_feature_weights(
-    parts: Sequence[HeldOut], n_features: int, crew: Workers, each: bool = True
+    parts: Sequence[HeldOut], n_features: int, pool: ThreadPool, each: bool = True
 ) -> list[FeatureWeights]:
     """The best common weight and, if one for `each` feature is asked for, the best weights.
 
@@ -90,9 +90,9 @@ def learn_feature_weights(
         value /= 2
         for part, labelled, unlabelled in halves:
             model = part.weighted(FeatureWeights(w, b))
-            given, free = (expect(t, model, False, crew) for t in (labelled, unlabelled))
+            given, free = (e_step(t, model.terms, False, pool) for t in (labelled, unlabelled))
             value -= float(given.log_likelihood[0] - free.log_likelihood[0])
-            by_column = column_log_likelihood(given, part.network) - column_log_likelihood(free, part.network)
+            by_column = (part.network.column_log_likelihood(given) - part.network.column_log_likelihood(free))[0]
             np.subtract.at(gradient, part.feature_of, by_column)
             by_state = (given.states - free.states)[0]
             np.subtract.at(gradient, n_features + model.structure.class_of, by_state)

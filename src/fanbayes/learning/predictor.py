@@ -14,9 +14,9 @@ from fanbayes.data.caching import cached_property, fields_only
 from fanbayes.data.schema import Schema
 from fanbayes.data.state import Arrays, State, entry, grouped, prefixed, read_array, require
 from fanbayes.data.views import Encodings, View
-from fanbayes.learning.expectation import Model, Workers, posterior
+from fanbayes.learning.e_step import ThreadPool, posterior
 from fanbayes.learning.feature_weights import FeatureWeights
-from fanbayes.model.network import Network
+from fanbayes.model.network import Network, Terms
 from fanbayes.model.sampling import draw
 from fanbayes.model.state import network_state, read_network
 from fanbayes.model.weighted_network import WeightedNetwork
@@ -40,7 +40,7 @@ class Predictor(Protocol):
     def class_prior(self) -> Floats:
         """p(c) (n_classes,)."""
 
-    def posterior(self, rows: Encodings, what: Literal["proba", "log_proba"], crew: Workers) -> Floats:
+    def posterior(self, rows: Encodings, what: Literal["proba", "log_proba"], pool: ThreadPool) -> Floats:
         """p(c | x) or its log, (n_rows, n_classes)."""
 
     def sample(self, n: int, rng: np.random.Generator) -> Sample:
@@ -81,13 +81,13 @@ class NetworkPredictor:
         return self.network.class_marginal()
 
     @property
-    def model(self) -> Model:
+    def terms(self) -> Terms:
         """What the native core evaluates."""
-        return self.network
+        return self.network.terms
 
-    def posterior(self, rows: Encodings, what: Literal["proba", "log_proba"], crew: Workers) -> Floats:
+    def posterior(self, rows: Encodings, what: Literal["proba", "log_proba"], pool: ThreadPool) -> Floats:
         """p(c | x) or its log, (n_rows, n_classes)."""
-        return posterior(self.view.mix(rows[self.view.schema]), self.model, what, crew)
+        return posterior(self.view.mix(rows[self.view.schema]), self.terms, what, pool)
 
     def sample(self, n: int, rng: np.random.Generator) -> Sample:
         """Draw rows and their classes from the network."""
@@ -95,7 +95,7 @@ class NetworkPredictor:
 
     def to_state(self) -> State:
         """Structure and parameters; the view is left to others."""
-        structure, arrays = network_state(self.network, self.view.schema)
+        structure, arrays = network_state(self.network)
         return {"structure": structure}, arrays
 
     @classmethod
@@ -122,9 +122,14 @@ class WeightedPredictor(NetworkPredictor):
     fine_tuned: Network | None
     feature_weights: FeatureWeights
 
-    @cached_property
-    def model(self) -> WeightedNetwork:
+    @property
+    def terms(self) -> Terms:
         """What the native core evaluates."""
+        return self.weighted.terms
+
+    @cached_property
+    def weighted(self) -> WeightedNetwork:
+        """The network that it predicts by, with its feature weights."""
         network = self.network if self.fine_tuned is None else self.fine_tuned
         return WeightedNetwork(network, self.feature_weights.weights[self.view.feature_of], self.feature_weights.offset)
 
@@ -133,7 +138,7 @@ class WeightedPredictor(NetworkPredictor):
         values, arrays = super().to_state()
         arrays |= {"feature_weights": self.feature_weights.weights, "offset": self.feature_weights.offset}
         if self.fine_tuned is not None:
-            arrays |= prefixed("fine_tuned", network_state(self.fine_tuned, self.view.schema)[1])
+            arrays |= prefixed("fine_tuned", network_state(self.fine_tuned)[1])
         return values, arrays
 
     @classmethod

@@ -9,14 +9,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from fanbayes.model.network import (
-    Network,
-    Prior,
-    Statistics,
-    log_complete_likelihood,
-    log_complete_marginal,
-    n_parameters,
-)
+from fanbayes.model.network import Network, Statistics
 
 Criterion = Literal["icl", "bic", "aic", "cs"]
 
@@ -33,7 +26,7 @@ class Scores:
     icl: float
 
 
-def score(network: Network, s: Statistics, prior: Prior, n: float) -> Scores:
+def score(network: Network, s: Statistics, n: float) -> Scores:
     """Score the first network, given its statistics at its own parameters.
 
     - BIC: log p(D | theta) - (d / 2) log N
@@ -45,15 +38,14 @@ def score(network: Network, s: Statistics, prior: Prior, n: float) -> Scores:
     has components of its own, p(h | x) has no meaning; then z(c) = argmax_h p(h | x, c) for every class, and the row
     counts as log p(x, H = z(C)) = log sum_c p(c, z(c), x). In all cases ICL = BIC where r_h = 1.
     """
-    d = n_parameters(network.structure, network.layout, prior.variance)
+    d = network.model.n_parameters
     log_likelihood = float(s.log_likelihood[0])
-    marginal = log_complete_marginal(s, network.structure, network.layout, prior)
     penalty = 0.5 * d * math.log(n)
     return Scores(
         log_likelihood=log_likelihood,
         n_parameters=d,
         bic=log_likelihood - penalty,
         aic=log_likelihood - d,
-        cs=float((marginal - log_complete_likelihood(s, network))[0]) + log_likelihood,
+        cs=float((network.model.log_marginal(s) - network.log_likelihood_of(s))[0]) + log_likelihood,
         icl=float(s.classification[0]) - penalty,
     )

@@ -11,14 +11,15 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fanbayes.data.table import EncodedTable
-from fanbayes.learning.em import Climb, Problem, advance, arrived, begin, go_if_better, has_converged
-from fanbayes.learning.expectation import expect
+from fanbayes.arrays import Floats
+from fanbayes.learning.data import TrainingData
+from fanbayes.learning.em import Problem, final_state, initial_state, run_em, step_if_better
 from fanbayes.learning.per_class import class_scores, compose
 from fanbayes.learning.recombination import recombined
 from fanbayes.learning.scores import Criterion, Scores, score
 from fanbayes.learning.starts import labelled_naive_bayes, random_networks, split_networks
-from fanbayes.model.network import Network, Statistics, tied_cells
+from fanbayes.learning.state import EMState
+from fanbayes.model.network import Network, Statistics
 from fanbayes.model.structure import Structure
 
 # Passes between two halvings of the starts.
@@ -35,7 +36,6 @@ BEHIND = 100 * ROUGH
 
 Status = Literal["best", "stopped", "degenerate"]
 Origin = Literal["naive Bayes", "random", "split", "best of each class"]
-Floats = NDArray[np.float64]
 NaiveBayes = tuple[Network, Statistics]
 
 
@@ -87,12 +87,12 @@ class Search:
 
     structure_of: Callable[[int], Structure]
     sizes: Sequence[int]
-    criteria: tuple[Criterion, ...]
-    patience: int
-    n_init: int
-    max_iter: int
-    tol: float
-    seed: int
+    criteria: tuple[Criterion, ...] = ("bic",)
+    patience: int = 1
+    n_init: int = 1
+    max_iter: int = 1000
+    tol: float = 1e-6
+    seed: int = 0
     is_capped: bool = False  # whether larger sizes than the last could have been tried
     per_class: bool = False  # whether each class may have a number of components of its own
     rough: float = 0.0  # tolerance that is enough for now
@@ -111,17 +111,15 @@ class Selection:
 
 def select(problem: Problem, search: Search, n_classes: int, report: Callable[[Fit], None]) -> Selection:
     """Fit one size after the other; stop when no criterion has found better for `patience` sizes."""
-    if max(search.sizes) > 1:  # there will be many passes: prepare for them
-        problem = replace(problem, table=problem.table.collapsed().by_class())
-    if len(search.sizes) > 1 and problem.is_monotone:
+    if len(search.sizes) > 1 and problem.options.is_monotone:
         search = replace(search, rough=ROUGH)
-    nb = labelled_naive_bayes(problem.table, n_classes, problem.prior, problem.crew)
-    thinned = cache(problem.table.thinned)  # most sizes ask for as many cases
+    nb = labelled_naive_bayes(problem, n_classes)
+    subsample = cache(problem.data.subsample)  # most sizes ask for as many cases
     fits: list[Fit] = []
     of_classes: list[list[Floats]] = [[] for _ in search.criteria]  # scores of each class, size by size
     for size in search.sizes:
         previous = fits[-1].network if fits and fits[-1].n_components == size - 1 else None
-        fit = fit_size(problem, search, size, nb, previous, thinned)
+        fit = fit_size(problem, search, size, nb, previous, subsample)
         if fit is None:
             break
         fits.append(fit)
@@ -146,25 +144,24 @@ def select(problem: Problem, search: Search, n_classes: int, report: Callable[[F
 def _with_rivals_finished(
     problem: Problem, search: Search, fits: list[Fit], report: Callable[[Fit], None]
 ) -> Selection:
-    """Climb on with all that are not far behind the best, and report them again."""
-    margin = BEHIND * problem.table.total_weight
+    """EMState on with all that are not far behind the best, and report them again."""
+    margin = BEHIND * problem.data.total_weight
     best = {criterion: max(getattr(fit.scores, criterion) for fit in fits) for criterion in search.criteria}
 
     def finished(fit: Fit) -> Fit:
-        n_passes = search.max_iter - fit.n_iter - 1  # beside the first look
+        n_passes = search.max_iter - fit.n_iter - 1  # beside the first pass
         behind = all(getattr(fit.scores, criterion) < top - margin for criterion, top in best.items())
         if fit.converged or behind or n_passes < 1:
             return fit
         began = time.perf_counter() - fit.seconds
-        climb = advance(problem, begin(problem, fit.network), n_passes, search.tol)
-        if not np.isfinite(climb.objective[0]):
+        state = run_em(problem, initial_state(problem, fit.network), n_passes, search.tol)
+        if not np.isfinite(state.objective[0]):
             return fit
-        climb = replace(climb, traces=(fit.trace + climb.traces[0],))
-        end, trace = float(climb.objective[0]), climb.traces[0]
+        end, trace = float(state.objective[0]), fit.trace + _trace(state)
         starts = tuple(
             replace(start, objective=end, trace=trace) if start.status == "best" else start for start in fit.starts
         )
-        better = _finished(problem, search, fit.n_components, climb, starts, began)
+        better = replace(_finished(problem, search, fit.n_components, state, starts, began), trace=trace)
         report(better)
         return better
 
@@ -175,15 +172,12 @@ def _composed(problem: Problem, search: Search, fits: list[Fit], chosen: Sequenc
     """The network in which each class has the number of components of the fit chosen for it; None if it degenerates."""
     began = time.perf_counter()
     network = compose([fit.network for fit in fits], chosen)
-    tied = tied_cells(network.structure, problem.prior.variance)
-    if tied is not None:  # those of other fits are not the same yet
-        network = replace(network, sigma2=tied.mean(network.sigma2))
-    climb = advance(problem, begin(problem, network), search.max_iter - 1, max(search.tol, search.rough))
-    if not np.isfinite(climb.objective[0]):
+    state = run_em(problem, initial_state(problem, network), search.max_iter - 1, max(search.tol, search.rough))
+    if not np.isfinite(state.objective[0]):
         return None
     size = network.structure.n_components
-    start = Start(size, "best of each class", float(climb.objective[0]), climb.traces[0], "best")
-    return _finished(problem, search, size, climb, (start,), began)
+    start = Start(size, "best of each class", float(state.objective[0]), _trace(state), "best")
+    return _finished(problem, search, size, state, (start,), began)
 
 
 def continue_with_cem(problem: Problem, search: Search, selection: Selection) -> Selection:
@@ -192,8 +186,8 @@ def continue_with_cem(problem: Problem, search: Search, selection: Selection) ->
     fits = []
     for fit in selection.fits:
         began = time.perf_counter()
-        climb = advance(hard, begin(hard, fit.network), search.max_iter - 1, search.tol)
-        fits.append(_finished(hard, search, fit.n_components, climb, fit.starts, began))
+        state = run_em(hard, initial_state(hard, fit.network), search.max_iter - 1, search.tol)
+        fits.append(_finished(hard, search, fit.n_components, state, fit.starts, began))
     return Selection(tuple(fits))
 
 
@@ -203,7 +197,7 @@ def fit_size(
     size: int,
     nb: NaiveBayes,
     previous: Network | None,
-    thinned: Callable[[int], EncodedTable] | None = None,
+    subsample: Callable[[int], TrainingData] | None = None,
 ) -> Fit | None:
     """Best network of one size, of several starts: short runs, the worse half dropped, the best finished.
 
@@ -211,74 +205,79 @@ def fit_size(
 
     None if every start degenerated.
 
-    The short runs see a part of a large table that stands for all of it (`EncodedTable.thinned`).
+    The short runs see a part of a large table that stands for all of it (`TrainingData.subsample`).
 
     Parameters
     ----------
     nb : the naive Bayes network of the labelled rows, around which starts are drawn, and its statistics
     previous : the network of one component less, if there is one, to start from as well
-    thinned : the table's own, unless what it has found is kept for other sizes
+    subsample : the data's own, unless what it has found is kept for other sizes
     """
     began = time.perf_counter()
     tol = max(search.tol, search.rough)
     structure = search.structure_of(size)
     rng = np.random.default_rng([search.seed, size])
     n_cases = max(CASES, CASES_PER_CELL * structure.n_cells)
-    trial = problem if size == 1 else replace(problem, table=(thinned or problem.table.thinned)(n_cases))
-    climb, origins = _starts(trial, search, structure, nb, previous, rng)
-    places = np.arange(len(origins))  # number of the start that each climbing network is
+    trial = problem if size == 1 else replace(problem, data=(subsample or problem.data.subsample)(n_cases))
+    state, origins = _starts(trial, search, structure, nb, previous, rng)
+    places = np.arange(len(origins))  # number of the start that each remaining network is
     fates: list[Start | None] = [None] * len(origins)
 
     def retire(keep: NDArray[np.bool_], status: Status) -> None:
-        nonlocal climb, places
+        nonlocal state, places
         for i in np.flatnonzero(~keep):
-            fates[places[i]] = Start(size, origins[places[i]], float(climb.objective[i]), climb.traces[i], status)
-        climb, places = climb.take(np.flatnonzero(keep)), places[keep]
+            fates[places[i]] = Start(size, origins[places[i]], float(state.objective[i]), _trace(state, int(i)), status)
+        state, places = state.take(np.flatnonzero(keep)), places[keep]
 
     def drop_degenerate() -> None:
-        sound = np.isfinite(climb.objective)
+        sound = np.isfinite(state.objective)
         if sound.any() and not sound.all():
             retire(sound, "degenerate")
 
     drop_degenerate()
     while len(places) > 1:
-        climb = advance(trial, climb, min(ROUND, search.max_iter - climb.n_iter), tol)
+        state = run_em(trial, state, min(ROUND, search.max_iter - state.n_iter), tol)
         drop_degenerate()
-        rank = np.argsort(np.argsort(-climb.objective, kind="stable"), kind="stable")
+        rank = np.argsort(np.argsort(-state.objective, kind="stable"), kind="stable")
         keep = rank < (len(places) + 1) // 2
-        others = recombined(trial, climb, rank[keep]) if climb.n_iter < search.max_iter else None
+        others = recombined(trial, state, rank[keep]) if state.n_iter < search.max_iter else None
         retire(keep, "stopped")
         if others is not None:
-            climb, better = go_if_better(trial, climb, others)
-            climb = replace(climb, gain=np.where(better, np.inf, climb.gain))
-    if trial.table is not problem.table:
-        climb = begin(problem, advance(trial, climb, 2 * ROUND, tol).network)
-    climb = advance(problem, climb, search.max_iter - climb.n_iter, tol)
-    if not np.isfinite(climb.objective[0]):
+            state, better = step_if_better(trial, state, others)
+            state = replace(state, gain=np.where(better, np.inf, state.gain))
+    if trial.data is not problem.data:
+        state = initial_state(problem, run_em(trial, state, 2 * ROUND, tol).network)
+    state = run_em(problem, state, search.max_iter - state.n_iter, tol)
+    if not np.isfinite(state.objective[0]):
         return None
-    fates[places[0]] = Start(size, origins[places[0]], float(climb.objective[0]), climb.traces[0], "best")
-    return _finished(problem, search, size, climb, tuple(f for f in fates if f is not None), began)
+    fates[places[0]] = Start(size, origins[places[0]], float(state.objective[0]), _trace(state), "best")
+    return _finished(problem, search, size, state, tuple(f for f in fates if f is not None), began)
 
 
 def _finished(
-    problem: Problem, search: Search, size: int, climb: Climb, starts: tuple[Start, ...], began: float
+    problem: Problem, search: Search, size: int, state: EMState, starts: tuple[Start, ...], began: float
 ) -> Fit:
-    """Score the network at the end of a climb."""
+    """Score the network at the end of EM."""
     # Scores are of the estimate itself: the expected statistics at it, also where CEM found it.
-    statistics = expect(problem.table, climb.network, False, problem.crew) if problem.hard else climb.statistics
-    n = problem.table.total_weight
+    statistics = problem.data.e_step(state.network.terms) if problem.hard else state.statistics
+    n = problem.data.total_weight
     least_gain = search.tol * n
     # Where steps may fall, the network is the best on the way, and need not be the one at which it came to rest.
-    at_rest = bool(climb.traces[0][-1] >= climb.objective[0] - least_gain)
+    at_rest = bool(state.traces[0, -1] >= state.objective[0] - least_gain)
     return Fit(
-        network=climb.network,
+        network=state.network,
         n_components=size,
-        scores=score(climb.network, statistics, problem.prior, n),
-        trace=climb.traces[0],
-        converged=has_converged(climb, least_gain) and at_rest,
+        scores=score(state.network, statistics, n),
+        trace=_trace(state),
+        converged=state.has_converged(least_gain) and at_rest,
         starts=starts,
         seconds=time.perf_counter() - began,
     )
+
+
+def _trace(state: EMState, k: int = 0) -> tuple[float, ...]:
+    """Trace of the k-th network."""
+    return tuple(state.traces[k].tolist())
 
 
 def _starts(
@@ -288,22 +287,22 @@ def _starts(
     nb: NaiveBayes,
     previous: Network | None,
     rng: np.random.Generator,
-) -> tuple[Climb, list[Origin]]:
-    """Networks to start from, after their first look at the data, and where each came from."""
+) -> tuple[EMState, list[Origin]]:
+    """Networks to start from, after their first pass over the rows, and where each came from."""
     naive, statistics = nb
-    labels = problem.table.labels
-    nothing_hidden = labels is not None and bool((labels >= 0).all())
+    model = problem.model(structure)
     if structure.n_components == 1 and structure.class_of_cell is not None:
         # Naive Bayes, with p(h) = 1 if there is an h. EM on unlabelled rows begins with the labelled ones' fit.
-        sure = tuple(np.zeros((1, len(f.parent))) for f in structure.factors[1:])
-        network = replace(naive, structure=structure, log_factors=naive.log_factors + sure)
-        return arrived(problem, network, statistics) if nothing_hidden else begin(problem, network), ["naive Bayes"]
+        sure = np.zeros((1, int(structure.factor_ends[-1]) - structure.n_classes))
+        network = replace(naive, model=model, factors=np.concatenate([naive.factors, sure], axis=1))
+        known = problem.data.is_labelled
+        return final_state(problem, network, statistics) if known else initial_state(problem, network), ["naive Bayes"]
     if structure.n_components == 1:
-        return begin(problem, random_networks(naive, structure, problem.prior, rng, 1)), ["random"]
+        return initial_state(problem, random_networks(naive, model, rng, 1)), ["random"]
     n_split = 0 if previous is None else search.n_init // 3
     n_random = search.n_init - n_split
-    climb = begin(problem, random_networks(naive, structure, problem.prior, rng, n_random))
+    state = initial_state(problem, random_networks(naive, model, rng, n_random))
     if previous is not None and n_split:
-        climb = climb.beside(begin(problem, split_networks(previous, structure, problem.prior, rng, n_split)))
+        state = state.beside(initial_state(problem, split_networks(previous, model, rng, n_split)))
     origins: list[Origin] = ["random"] * n_random
-    return climb, origins + ["split"] * n_split
+    return state, origins + ["split"] * n_split

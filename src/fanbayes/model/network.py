@@ -1,72 +1,51 @@
-"""Networks: a structure with parameters, learnt from expected statistics.
+"""Networks: a model with parameters, learnt from expected statistics.
 
-Parameters and statistics carry a leading axis of *networks*, so that EM advances all of its starts at
+Parameters and statistics are flat and carry a leading axis of *networks*, so that EM advances all of its starts at
 once; a fitted model is a network of one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
+from itertools import accumulate, groupby, pairwise
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from fanbayes import _native
+from fanbayes.arrays import Floats, Ints
 from fanbayes.data.caching import cached_property, fields_only
+from fanbayes.data.schema import Column
 from fanbayes.data.table import Layout
-from fanbayes.model.families import categorical, gaussian
-from fanbayes.model.families.gaussian import Variance
-from fanbayes.model.structure import Factor, Structure
-
-Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Prior:
-    """What is assumed before the data.
-
-    Attributes
-    ----------
-    alpha : float
-        Added to every count of every multinomial (5).
-    variance : {"map", "tied", "tied_class", "paper"}
-        How variances are estimated: each cell its own, one for all cells or for those of a class, or (7).
-    floor : float
-        Least variance, in units of the column's own.
-    """
-
-    alpha: float
-    variance: Variance
-    floor: float
+from fanbayes.model.blocks import BLOCKS, Block, EstimationOptions
+from fanbayes.model.structure import Structure
 
 
 @dataclass(frozen=True)
 class Statistics:
-    """Expected sufficient statistics (8), or those of the most probable completion (9).
+    """Expected sufficient statistics (8), or those of the most probable completion (9). They add up.
 
     Attributes
     ----------
     states : (n_networks, n_states)
-    counts : (n_networks, n_levels, n_cells)
-    moments : (n_networks, 3, n_numbers, n_cells)
-        N, sum x and sum x^2 of the observed values.
-    of_class : (n_networks, n_classes)
+    cells : (n_networks, n_statistics, n_cells)
+        Those of each block in turn.
+    class_log_likelihood : (n_networks, n_classes)
         log p(D_c | theta), of the rows that are labelled c.
     log_likelihood : (n_networks,)
         log p(D | theta).
     joint : (n_networks,)
-        log p(D, z | theta), z the most probable state of each row: what CEM climbs.
+        log p(D, z | theta), z the most probable state of each row: what CEM maximises.
     classification : (n_networks,)
         log p(D, z | theta), z the most probable component of each row: what ICL scores. Where components are
         those of a class and a row has no label, z is one for each class, and the class is summed out.
     """
 
     states: Floats
-    counts: Floats
-    moments: Floats
-    of_class: Floats
+    cells: Floats
+    class_log_likelihood: Floats
     log_likelihood: Floats
     joint: Floats
     classification: Floats
@@ -75,46 +54,279 @@ class Statistics:
         """Apply a function to each array, and to those of others beside it."""
         return Statistics(*(function(*(getattr(s, f.name) for s in (self, *others))) for f in fields(self)))
 
+    def __add__(self, other: Statistics) -> Statistics:
+        return self.map(np.add, other)
+
 
 @dataclass(frozen=True)
-class Network:
-    """Structure and parameters of one or more networks.
+class Terms:
+    """What the native core evaluates, of one or more networks: log p(s, x) as a sum of terms.
 
     Attributes
     ----------
     structure : Structure
-    layout : Layout
-    log_factors : one (n_networks, n_entries) for each factor of the structure
+    log_weight : (n_networks, n_states)
     log_table : (n_networks, n_levels, n_cells)
-    mean, sigma2 : (n_networks, n_numbers, n_cells)
+        What each level of each discrete column adds.
+    numeric : (n_networks, n_numbers, 3, n_cells)
+        Slope, intercept and log_norm of each number: it adds log_norm - (slope x + intercept)^2,
+    n_linear : and of the last so many numbers log_norm + slope x
     """
 
     structure: Structure
-    layout: Layout
-    log_factors: tuple[Floats, ...]
+    log_weight: Floats
     log_table: Floats
-    mean: Floats
-    sigma2: Floats
+    numeric: Floats
+    n_linear: int
+
+    def __len__(self) -> int:
+        return len(self.log_weight)
+
+    def weighted(self, weights: Floats, offset: Floats, layout: Layout) -> Terms:
+        """Every column's terms times its weight (n_columns,), and an offset for each class (n_classes,)."""
+        discrete, numbers = np.split(weights, [layout.n_discrete])
+        factor = np.stack([np.sqrt(numbers), np.sqrt(numbers), numbers], axis=1)  # of slope, intercept, log_norm
+        factor[layout.n_numbers - self.n_linear :, 0] = numbers[layout.n_numbers - self.n_linear :]
+        return Terms(
+            self.structure,
+            self.log_weight + offset[self.structure.class_of],
+            self.log_table * discrete[layout.column_of, None],
+            self.numeric * factor[..., None],
+            self.n_linear,
+        )
+
+    def log_prob(self, levels: Ints, numbers: Floats, cells: Ints) -> Floats:
+        """What each column adds in the first network (n_rows, n_columns, n), 0 where missing.
+
+        Parameters
+        ----------
+        levels : int (n_rows, n_discrete), on the axis of levels
+        numbers : (n_rows, n_numbers)
+        cells : int (n_rows, n), for each row
+        """
+        discrete = self.log_table[0][levels[:, :, None], cells[:, None, :]]
+        slope, intercept, log_norm = (np.moveaxis(self.numeric[0, :, k][:, cells], 0, 1) for k in range(3))
+        x = numbers[:, :, None]  # beside parameters (n_rows, n_numbers, n)
+        n_normal = numbers.shape[1] - self.n_linear
+        terms = np.concatenate([-((slope * x + intercept)[:, :n_normal] ** 2), (slope * x)[:, n_normal:]], axis=1)
+        return np.concatenate([discrete, np.where(np.isnan(x), 0.0, log_norm + terms)], axis=1)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a block has its parameters and statistics on the flat axes, and its columns in the layout."""
+
+    block: Block
+    rows: slice
+    shared: slice
+    statistics: slice
+    columns: slice
+
+
+@dataclass(frozen=True)
+class Model:
+    """What is fitted: states, columns, and how parameters are estimated; `blocks` follow from it."""
+
+    structure: Structure
+    layout: Layout
+    options: EstimationOptions
+
+    __getstate__ = fields_only
+
+    @cached_property
+    def places(self) -> tuple[Place, ...]:
+        """The blocks, discrete columns first, then numbers of each distribution."""
+        names = ["categorical"] * self.layout.n_discrete + list(self.layout.distributions)
+        sizes = [(name, len(list(columns))) for name, columns in groupby(names)]
+        blocks = [BLOCKS[name].of(self.layout, self.structure, self.options, n) for name, n in sizes]
+        axes = ("n_rows", "n_shared", "n_statistics", "n_columns")
+        ends = [list(accumulate((getattr(b, axis) for b in blocks), initial=0)) for axis in axes]
+        slices = [[slice(a, b) for a, b in pairwise(end)] for end in ends]
+        return tuple(Place(*place) for place in zip(blocks, *slices))
+
+    @cached_property
+    def native(self) -> _native.MStep | None:
+        """The native core's M-step; None where a block has none there."""
+        arguments: dict[str, Any] = {"first_level": [0], "n_numbers": 0}
+        arguments |= {"estimator": "map", "floor": 1.0, "group": [], "prior": [1.0] * 4}
+        for place in self.places:
+            own = place.block.native_arguments()
+            if own is None:
+                return None
+            arguments |= own
+        factors = [(f.entry.tolist(), f.parent.tolist()) for f in self.structure.factors]
+        return _native.MStep(factors=factors, n_cells=self.structure.n_cells, alpha=self.options.alpha, **arguments)
+
+    @property
+    def n_parameters(self) -> int:
+        """Return d, the number of free parameters."""
+        of_blocks = sum(p.block.n_parameters for p in self.places)
+        return of_blocks + sum(f.n_parameters for f in self.structure.factors)
+
+    @property
+    def cells_of_shared(self) -> Ints:
+        """Cells that each shared parameter stands for (n_shared,)."""
+        return np.concatenate([np.zeros(0, dtype=np.intp), *(p.block.cells_of_shared for p in self.places)])
+
+    def assemble(self, factors: Floats, parts: list[tuple[Floats, Floats]]) -> Network:
+        """The network of factors and of the parameters of each block, cells and shared."""
+        n, K = len(factors), self.structure.n_cells
+        cells = np.concatenate([np.zeros((n, 0, K)), *(cells for cells, _ in parts)], axis=1)
+        shared = np.concatenate([np.zeros((n, 0)), *(shared for _, shared in parts)], axis=1)
+        return Network(self, factors, cells, shared)
+
+    def estimate(self, s: Statistics) -> Network:
+        """M-step: the parameters that maximise the posterior, given (expected) complete data."""
+        parts = [p.block.estimate(s.cells[:, p.statistics]) for p in self.places]
+        return self.assemble(self.structure.estimate_factors(s.states, self.options.alpha), parts)
+
+    def from_cells(self, factors: Floats, written: Floats) -> Network:
+        """The network of factors and of parameters written out for each cell (n_networks, n, n_cells)."""
+        ends = np.cumsum([p.block.n_written for p in self.places])
+        parts = np.split(written, ends[:-1], axis=1)
+        return self.assemble(factors, [p.block.from_cells(part) for p, part in zip(self.places, parts)])
+
+    def log_marginal(self, s: Statistics) -> Floats:
+        """Log p(D' | M) of the data completed with their expected statistics, parameters integrated out."""
+        alpha, total = self.options.alpha, np.zeros(len(s.states))
+        for p in self.places:
+            total += p.block.log_marginal(s.cells[:, p.statistics])
+        for f in self.structure.factors:
+            entries = s.states @ f.indicator
+            parents = np.add.reduceat(entries, f.first, axis=-1)
+            total += (gammaln(entries + alpha) - gammaln(alpha)).sum(axis=-1)
+            total += (gammaln(alpha * f.size) - gammaln(alpha * f.size + parents)).sum(axis=-1)
+        return total
+
+
+@dataclass(frozen=True)
+class ColumnDistribution:
+    """p(x_i | cell) of one column: its block, the block's parameters in one network, and its number there."""
+
+    block: Block
+    cells: Floats
+    shared: Floats
+    number: int
+
+    def quantile(self, cell: Ints, u: Floats) -> Floats | Ints:
+        """Value (n,) up to which there is the share u (n,) of the distribution in the cells (n,)."""
+        return self.block.quantile(self.cells, self.shared, self.number, cell, u)
+
+    def density(self) -> tuple[Floats, Floats]:
+        """Points to sum or integrate over: p(x | cell) (n_cells, n), and their weights (n,)."""
+        return self.block.density(self.cells, self.shared, self.number)
+
+    def traits(self) -> tuple[Floats, Floats]:
+        """Means and variances (n_traits, n_cells): of the indicator of each level, or of the number."""
+        return self.block.traits(self.cells, self.shared, self.number)
+
+    def describe(self, about: Column) -> dict[str, Any]:
+        """Parameters in the column's own unit."""
+        return self.block.describe(self.cells, self.shared, self.number, about)
+
+
+@dataclass(frozen=True)
+class Network:
+    """A model with the parameters of one or more networks.
+
+    Attributes
+    ----------
+    model : Model
+    factors : (n_networks, n_entries)
+        Logarithms of all factors of the structure, one after the other.
+    cells : (n_networks, n_rows, n_cells)
+        Parameters in the cells, those of each block in turn.
+    shared : (n_networks, n_shared)
+        Parameters that cells share, of each block in turn.
+    """
+
+    model: Model
+    factors: Floats
+    cells: Floats
+    shared: Floats
 
     __getstate__ = fields_only
 
     def __len__(self) -> int:
-        return len(self.log_table)
+        return len(self.factors)
+
+    @property
+    def structure(self) -> Structure:
+        """That of the model."""
+        return self.model.structure
+
+    @property
+    def layout(self) -> Layout:
+        """That of the model."""
+        return self.model.layout
+
+    @property
+    def parts(self) -> Iterator[tuple[Place, Floats, Floats]]:
+        """Each block with its parameters."""
+        return ((p, self.cells[:, p.rows], self.shared[:, p.shared]) for p in self.model.places)
+
+    def column(self, number: int) -> ColumnDistribution:
+        """What the first network believes about a column of the layout."""
+        place = next(p for p in self.model.places if number < p.columns.stop)
+        theta = self.cells[0, place.rows], self.shared[0, place.shared]
+        return ColumnDistribution(place.block, *theta, number - place.columns.start)
 
     @property
     def log_weight(self) -> Floats:
         """Log probability of each state, (n_networks, n_states)."""
-        terms = [theta[:, f.entry] for f, theta in zip(self.structure.factors, self.log_factors)]
-        return np.ascontiguousarray(sum(terms[1:], start=terms[0]))
+        return self.structure.log_weight(self.factors)
 
     @cached_property
-    def kernel_arguments(self) -> tuple[Floats, Floats, Floats]:
-        """What the native core wants."""
-        return (
-            self.log_weight,
-            np.ascontiguousarray(self.log_table),
-            np.ascontiguousarray(gaussian.for_kernel(self.mean, self.sigma2)),
-        )
+    def terms(self) -> Terms:
+        """What the native core evaluates."""
+        n, K = len(self), self.structure.n_cells
+        lookup, numeric = [np.zeros((n, 0, K))], [np.zeros((n, 0, 3, K))]
+        for p, cells, shared in self.parts:
+            (lookup if p.block.term == "lookup" else numeric).append(p.block.kernel_terms(cells, shared))
+        n_linear = sum(p.block.n_columns for p in self.model.places if p.block.term == "linear")
+        joined = np.concatenate(lookup, axis=1), np.concatenate(numeric, axis=1)
+        return Terms(self.structure, self.log_weight, *joined, n_linear)
+
+    def log_prior(self) -> Floats:
+        """Log prior density of the parameters (n_networks,), what `estimate` adds to the log-likelihood."""
+        total: Floats = self.model.options.alpha * self.factors.sum(axis=1)
+        for p, cells, shared in self.parts:
+            total += p.block.log_prior(cells, shared)
+        return total
+
+    def log_likelihood_of(self, s: Statistics) -> Floats:
+        """Log p(D' | theta) of the data completed with their expected statistics (n_networks,)."""
+        weights = np.einsum("ns,ns->n", s.states, self.log_weight)
+        return np.asarray(weights + self.column_log_likelihood(s).sum(axis=1))
+
+    def column_log_likelihood(self, s: Statistics) -> Floats:
+        """Sum over the rows of E[log p(x_i | cell)], for each column (n_networks, n_columns)."""
+        parts = [p.block.log_likelihood(s.cells[:, p.statistics], *theta) for p, *theta in self.parts]
+        return np.concatenate([np.zeros((len(self), 0)), *parts], axis=1)
+
+    def per_cell(self) -> Floats:
+        """All parameters of the features written out for every cell (n_networks, n, n_cells)."""
+        parts = [p.block.per_cell(cells, shared) for p, cells, shared in self.parts]
+        return np.concatenate([np.zeros((len(self), 0, self.structure.n_cells)), *parts], axis=1)
+
+    def perturb(self, strength: Floats, rng: np.random.Generator) -> Network:
+        """Networks to start from; strength : (n_networks, n_cells), 0 leaves a cell as it is."""
+        parts = [p.block.perturb(cells, shared, strength, rng) for p, cells, shared in self.parts]
+        return self.model.assemble(self.factors, parts)
+
+    def coordinates(self) -> Floats:
+        """All parameters as numbers without constraints, (n_networks, n)."""
+        parts = [p.block.unconstrain(cells, shared) for p, cells, shared in self.parts]
+        free = self.model.assemble(self.factors, parts)
+        return np.concatenate([free.factors, free.cells.reshape(len(self), -1), free.shared], axis=1)
+
+    def at(self, coordinates: Floats) -> Network:
+        """The network nearest to coordinates (n_networks, n)."""
+        ends = np.cumsum([self.factors.shape[1], self.cells[0].size])
+        factors, cells, shared = np.split(coordinates, ends, axis=1)
+        free = Network(self.model, factors, cells.reshape(self.cells.shape), shared)
+        parts = [p.block.project(cells, shared) for p, cells, shared in free.parts]
+        return self.model.assemble(self.structure.normalise(factors), parts)
 
     def class_marginal(self) -> Floats:
         """p(c) of the first network (n_classes,)."""
@@ -129,105 +341,7 @@ class Network:
             return np.asarray(joint.sum(axis=0))
         return np.asarray(joint / joint.sum(axis=1, keepdims=True))
 
-    @property
-    def parameters(self) -> tuple[Floats, ...]:
-        """All arrays of parameters."""
-        return (*self.log_factors, self.log_table, self.mean, self.sigma2)
-
-    def with_parameters(self, parameters: Sequence[Floats]) -> Network:
-        """The same structure with other parameters."""
-        *log_factors, log_table, mean, sigma2 = parameters
-        return Network(self.structure, self.layout, tuple(log_factors), log_table, mean, sigma2)
-
     def map(self, function: Callable[..., Floats], *others: Network) -> Network:
         """Apply a function to each array of parameters, and to those of others beside it."""
-        return self.with_parameters([function(*p) for p in zip(self.parameters, *(o.parameters for o in others))])
-
-
-def n_parameters(structure: Structure, layout: Layout, variance: Variance = "map") -> int:
-    """Return d, the number of free parameters."""
-    of_column = gaussian.n_parameters(structure.n_cells, tied_cells(structure, variance))
-    return structure.n_parameters(categorical.n_parameters(layout)) + layout.n_numbers * of_column
-
-
-def tied_cells(structure: Structure, variance: Variance) -> gaussian.Groups | None:
-    """Cells that share one variance: all of them, or those of a class where cells have one; else None."""
-    if variance not in ("tied", "tied_class"):
-        return None
-    of_class = structure.class_of_cell if variance == "tied_class" else None
-    of = np.zeros(structure.n_cells, dtype=np.intp) if of_class is None else of_class
-    return gaussian.Groups(np.flatnonzero(np.diff(of, prepend=-1)), of)
-
-
-def estimate(s: Statistics, structure: Structure, layout: Layout, prior: Prior) -> Network:
-    """M-step: the parameters that maximise the posterior, given (expected) complete data."""
-    tied = tied_cells(structure, prior.variance)
-    mean, sigma2 = gaussian.estimate(s.moments, prior.variance, prior.floor, tied)
-    return Network(
-        structure,
-        layout,
-        estimate_factors(s.states, structure, prior.alpha),
-        categorical.estimate(s.counts, layout, prior.alpha),
-        mean,
-        sigma2,
-    )
-
-
-def learner(structure: Structure, layout: Layout, prior: Prior) -> _native.Learner:
-    """The native core's `estimate` and `log_prior`."""
-    tied = tied_cells(structure, prior.variance)
-    return _native.Learner(
-        layout.first_level.tolist(),
-        layout.n_numbers,
-        [(f.entry.tolist(), f.parent.tolist()) for f in structure.factors],
-        structure.n_cells,
-        prior.alpha,
-        prior.variance,
-        prior.floor,
-        [] if tied is None else tied.of.tolist(),
-        [gaussian.KAPPA, gaussian.A, gaussian.B, gaussian.LEAST_FOR_PAPER],
-    )
-
-
-def log_prior(network: Network, prior: Prior) -> Floats:
-    """Log prior density of the parameters (n_networks,), what `estimate` adds to the log-likelihood.
-
-    The variance of the paper (7) maximises nothing; then only the multinomials count.
-    """
-    total = categorical.log_prior(network.log_table, prior.alpha)
-    for theta in network.log_factors:
-        total += prior.alpha * theta.sum(axis=-1)
-    if prior.variance != "paper":
-        total += gaussian.log_prior(network.mean, network.sigma2, tied_cells(network.structure, prior.variance))
-    return total
-
-
-def log_complete_likelihood(s: Statistics, network: Network) -> Floats:
-    """Log p(D' | theta) of the data completed with their expected statistics (n_networks,)."""
-    total = categorical.log_likelihood(s.counts, network.log_table)
-    total += gaussian.log_likelihood(s.moments, network.mean, network.sigma2)
-    total += np.einsum("ns,ns->n", s.states, network.log_weight)
-    return total
-
-
-def log_complete_marginal(s: Statistics, structure: Structure, layout: Layout, prior: Prior) -> Floats:
-    """Log p(D' | M) of the completed data, parameters integrated out (n_networks,)."""
-    alpha = prior.alpha
-    total = categorical.log_marginal(s.counts, layout, alpha)
-    total += gaussian.log_marginal(s.moments, tied_cells(structure, prior.variance))
-    for f in structure.factors:
-        entries = s.states @ f.indicator
-        parents = np.add.reduceat(entries, f.first, axis=-1)
-        total += (gammaln(entries + alpha) - gammaln(alpha)).sum(axis=-1)
-        total += (gammaln(alpha * f.size) - gammaln(alpha * f.size + parents)).sum(axis=-1)
-    return total
-
-
-def estimate_factors(states: Floats, structure: Structure, alpha: float) -> tuple[Floats, ...]:
-    """Log of (5) for the weights of the states: (alpha + N_jk) / (alpha r + N_j) in every factor."""
-
-    def one(f: Factor) -> Floats:
-        entries = states @ f.indicator + alpha
-        return np.log(entries) - np.log(np.add.reduceat(entries, f.first, axis=-1))[:, f.parent]
-
-    return tuple(one(f) for f in structure.factors)
+        arrays = [(n.factors, n.cells, n.shared) for n in (self, *others)]
+        return Network(self.model, *(function(*theta) for theta in zip(*arrays)))

@@ -34,23 +34,22 @@ def draw(
     weight = np.exp(network.log_weight[0])
     states = rng.choice(structure.n_states, n, p=weight / weight.sum())
     cells = structure.cell_of[states]
-    numbers = rng.normal(network.mean[0][:, cells], np.sqrt(network.sigma2[0][:, cells]))  # (n_numbers, n)
+
+    def values(position: int) -> NDArray[Any]:
+        return network.column(position).quantile(cells, np.maximum(rng.random(n), 1e-300))
+
+    n_discrete, n_numbers = len(schema.discrete), len(schema.continuous)
+    codes = [values(k) for k in range(n_discrete)]
+    numbers = np.array([values(n_discrete + k) for k in range(n_numbers)]).reshape(n_numbers, n)
     if mixing is not None:
         numbers = _unmixed(numbers, mixing)
-    columns = []
+    columns: list[NDArray[Any]] = []
     for j, column in enumerate(schema.columns):
         if column.kind == "continuous":
-            z = numbers[schema.place[j]] if column.is_informative else np.zeros(n)
-            columns.append(column.restore(z))
+            columns.append(column.restore(numbers[schema.place[j]] if column.is_informative else np.zeros(n)))
         else:
-            codes = np.zeros(n, dtype=np.intp)
-            if column.is_informative:
-                first = int(network.layout.first_level[schema.place[j]])
-                p = np.exp(network.log_table[0, first : first + column.n_levels])  # (levels, cells)
-                u = rng.random(n)
-                for step in np.cumsum(p, axis=0)[:-1]:  # one after the other: there may be many levels
-                    codes += u > step[cells]
-            columns.append(_values(column, codes, rng))
+            known = codes[schema.place[j]] if column.is_informative else np.zeros(n, dtype=np.intp)
+            columns.append(_values(column, known, rng))
     return columns, structure.class_of[states]
 
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fanbayes.data.schema import Schema
 from fanbayes.data.state import Arrays, State, entry, read_array, require, require_names
-from fanbayes.data.table import Layout, layout_of
-from fanbayes.model.families import categorical
-from fanbayes.model.network import Network
+from fanbayes.data.table import layout_of
+from fanbayes.model.blocks import BLOCKS, EstimationOptions
+from fanbayes.model.network import Model, Network
 from fanbayes.model.structure import Structure, fan, finite_mixture, naive_bayes
-
-Floats = NDArray[np.float64]
 
 # Factors of the weights -> structure, given the number of components of each class.
 _STRUCTURES: dict[tuple[str, ...], Callable[[list[int]], Structure]] = {
@@ -27,24 +24,29 @@ _STRUCTURES: dict[tuple[str, ...], Callable[[list[int]], Structure]] = {
 FAN = (("class", "component"), ("class", "component | class"))
 
 
-def network_state(network: Network, schema: Schema) -> State:
-    """Structure and parameters of a network of one."""
+def network_state(network: Network) -> State:
+    """Structure and parameters of a network of one: its factors, then those of each block, in the cells and shared."""
     structure = network.structure
     values = {
         "factors": [f.name for f in structure.factors],
         "n_components": np.bincount(structure.class_of).tolist(),
+        "variance_tying": network.model.options.variance_tying,
     }
-    arrays = {
-        **{f"log_factor.{f.name}": theta[0] for f, theta in zip(structure.factors, network.log_factors)},
-        "log_table": network.log_table[0][_rows_of_levels(schema, network.layout)],
-        "mean": network.mean[0],
-        "sigma2": network.sigma2[0],
-    }
+    factors = zip(structure.factors, structure.split(network.factors[0]))
+    arrays = {f"log_factor.{f.name}": theta for f, theta in factors}
+    for place, cells, shared in network.parts:
+        arrays[f"cells.{place.block.name}"] = cells[0]
+        arrays[f"shared.{place.block.name}"] = shared[0]
     return values, arrays
 
 
-def _array_names(factors: Iterable[Any]) -> set[str]:
-    return {*(f"log_factor.{name}" for name in factors), "log_table", "mean", "sigma2"}
+def _shapes(model: Model) -> dict[str, tuple[int, ...]]:
+    """Names and shapes of the arrays of a network."""
+    shapes: dict[str, tuple[int, ...]] = {f"log_factor.{f.name}": (len(f.parent),) for f in model.structure.factors}
+    for place in model.places:
+        shapes[f"cells.{place.block.name}"] = (place.block.n_rows, place.block.n_cells)
+        shapes[f"shared.{place.block.name}"] = (place.block.n_shared,)
+    return shapes
 
 
 def read_network(
@@ -65,30 +67,34 @@ def read_network(
     bounded : whether parameters have to be such that members of an average can be added up
     """
     structure = _structure(values, arrays, n_classes, kinds)
-    require_names(arrays, _array_names(f.name for f in structure.factors))
-    layout, cells = layout_of(schema), structure.n_cells
-    rows = _rows_of_levels(schema, layout)
-    log_factors = [read_array(arrays, f"log_factor.{f.name}", (len(f.parent),)) for f in structure.factors]
-    levels = read_array(arrays, "log_table", (len(rows), cells))
-    log_table = np.zeros((int(layout.first_level[-1]), cells))
-    log_table[rows] = levels
-    mean = read_array(arrays, "mean", (layout.n_numbers, cells))
-    sigma2 = read_array(arrays, "sigma2", (layout.n_numbers, cells))
-    for x in (*log_factors, log_table, mean, sigma2):
+    tying = entry(values, "variance_tying", str)
+    require(tying in ("none", "class", "all"), "its structure is inconsistent")
+    known = all(BLOCKS.get(schema[j].distribution) is not None for j in schema.continuous)
+    require(known, "it has a distribution that is unknown")
+    model = Model(structure, layout_of(schema), EstimationOptions(variance_tying=tying))
+    require_names(arrays, set(_shapes(model)))
+    found = {name: read_array(arrays, name, shape) for name, shape in _shapes(model).items()}
+    for x in found.values():
         require(np.isfinite(x).all(), "it has parameters that are no numbers")
-    # Beyond, squares would overflow; the encoding of tables keeps values within the same bound.
-    require((np.abs(mean) <= 1e100).all(), "it has a mean beyond 1e100")
-    require(((sigma2 >= 1e-100) & (sigma2 <= 1e100)).all(), "it has a variance that is not within 1e-100 and 1e100")
-    tables = (*log_factors, log_table)
-    require(all((np.abs(x) <= 1e6).all() for x in tables), "it has a log probability beyond a million")
-    if normalised:
-        _require_sums(structure, layout, log_factors, log_table)
+    factors = [found[f"log_factor.{f.name}"] for f in structure.factors]
+    require(all((np.abs(x) <= 1e6).all() for x in factors), "it has a log probability beyond a million")
+    with np.errstate(over="ignore"):
+        sums = [np.add.reduceat(np.exp(theta), f.first) for f, theta in zip(structure.factors, factors)]
+    off = normalised and any((np.abs(s - 1) >= 1e-9).any() for s in sums)
+    require(not off, "it has probabilities that do not sum to one")
+    parts = []
+    for place in model.places:
+        theta = found[f"cells.{place.block.name}"], found[f"shared.{place.block.name}"]
+        flaw = place.block.flaw(*theta, normalised)
+        require(flaw is None, str(flaw))
+        parts.append((theta[0][None], theta[1][None]))
+    network = model.assemble(np.concatenate(factors)[None], parts)
     if bounded:  # far beyond what a fit to standardised columns finds, and within what sums over members can hold
-        flaw = "its members are damaged"
-        require((np.abs(mean) <= 1e8).all() and (np.abs(np.log10(sigma2)) <= 16).all(), flaw)
-    return Network(
-        structure, layout, tuple(theta[None] for theta in log_factors), log_table[None], mean[None], sigma2[None]
-    )
+        for column in range(len(schema.discrete), len(schema.discrete) + len(schema.continuous)):
+            mean, variance = network.column(column).traits()
+            in_bounds = (np.abs(mean) <= 1e8).all() and (np.abs(np.log10(variance)) <= 16).all()
+            require(in_bounds, "its members are damaged")
+    return network
 
 
 def _structure(values: dict[str, Any], arrays: Arrays, n_classes: int, kinds: Collection[tuple[str, ...]]) -> Structure:
@@ -102,18 +108,3 @@ def _structure(values: dict[str, Any], arrays: Arrays, n_classes: int, kinds: Co
     require(factors == ["class", "component | class"] or len(set(sizes)) == 1, flaw)
     require(factors != ["class"] or sizes[0] == 1, flaw)
     return _STRUCTURES[tuple(factors)](sizes)
-
-
-def _rows_of_levels(schema: Schema, layout: Layout) -> NDArray[np.intp]:
-    """Where a network keeps the levels of the discrete columns, in the order of the schema, "missing" left out."""
-    first = dict(zip(schema.discrete, layout.first_level.tolist()))
-    rows = [np.arange(first[j], first[j] + schema[j].n_levels) for j in sorted(first)]
-    return np.concatenate([*rows, np.empty(0, dtype=np.intp)])
-
-
-def _require_sums(structure: Structure, layout: Layout, log_factors: list[Floats], log_table: Floats) -> None:
-    with np.errstate(over="ignore"):
-        sums = [np.add.reduceat(np.exp(theta), f.first) for f, theta in zip(structure.factors, log_factors)]
-        if layout.n_discrete:
-            sums.append(categorical.observed(np.exp(log_table), layout))
-    require(all((np.abs(s - 1) < 1e-9).all() for s in sums), "it has probabilities that do not sum to one")

@@ -20,13 +20,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fanbayes import _native
+from fanbayes.arrays import Floats, Ints
 from fanbayes.data.caching import cached_property, fields_only
 
 Mixing = Literal["shared", "per_class"]
-Ints = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,7 @@ class Factor:
         return np.bincount(self.parent)
 
     @cached_property
-    def indicator(self) -> NDArray[np.float64]:
+    def indicator(self) -> Floats:
         """1 where a state takes an entry (n_states, n_entries)."""
         table = np.zeros((len(self.entry), len(self.parent)))
         table[np.arange(len(self.entry)), self.entry] = 1.0
@@ -128,9 +127,35 @@ class Structure:
         cells = self.cell_of[first[:-1]].tolist()
         return _native.States(first.tolist(), cells, self.n_cells, self.has_common_components)
 
-    def n_parameters(self, per_cell: int) -> int:
-        """Return d, the number of free parameters, with sum_i d_i = `per_cell`."""
-        return sum(f.n_parameters for f in self.factors) + self.n_cells * per_cell
+    @cached_property
+    def factor_ends(self) -> Ints:
+        """Where each factor ends on the flat axis of all entries."""
+        return np.cumsum([len(f.parent) for f in self.factors])
+
+    def split(self, factors: Floats) -> list[Floats]:
+        """Each factor by itself, (..., n_entries), of all in one array."""
+        return np.split(factors, self.factor_ends[:-1], axis=-1)
+
+    def log_weight(self, factors: Floats) -> Floats:
+        """Log probability of each state (n_networks, n_states), of the logarithms of the factors."""
+        first, *others = (theta[:, f.entry] for f, theta in zip(self.factors, self.split(factors)))
+        return np.ascontiguousarray(sum(others, start=first))
+
+    def estimate_factors(self, states: Floats, alpha: float) -> Floats:
+        """Log of (5) for the weights of the states: (alpha + N_jk) / (alpha r + N_j) in every factor."""
+        found = []
+        for f in self.factors:
+            entries = states @ f.indicator + alpha
+            found.append(np.log(entries) - np.log(np.add.reduceat(entries, f.first, axis=-1))[:, f.parent])
+        return np.concatenate(found, axis=1)
+
+    def normalise(self, factors: Floats) -> Floats:
+        """Turn any real numbers into logarithms of factors."""
+        found = []
+        for f, theta in zip(self.factors, self.split(factors)):
+            theta = theta - np.maximum.reduceat(theta, f.first, axis=-1)[:, f.parent]
+            found.append(theta - np.log(np.add.reduceat(np.exp(theta), f.first, axis=-1))[:, f.parent])
+        return np.concatenate(found, axis=1)
 
 
 def naive_bayes(n_classes: int) -> Structure:

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fanbayes.data.caching import cached_property, fields_only
-from fanbayes.model.families import categorical, gaussian
-from fanbayes.model.network import Network, Statistics
+from fanbayes.model.network import Network, Terms
 from fanbayes.model.structure import Structure
 
 Floats = NDArray[np.float64]
@@ -50,24 +49,6 @@ class WeightedNetwork:
         return self.network.structure
 
     @cached_property
-    def kernel_arguments(self) -> tuple[Floats, Floats, Floats]:
-        """What the native core wants: it adds log_norm - (slope x + intercept)^2, all of it times w_i."""
-        log_weight, log_table, normal = self.network.kernel_arguments
-        layout = self.network.layout
-        discrete, continuous = np.split(self.feature_weights, [layout.n_discrete])
-        root = np.sqrt(continuous)
-        return (
-            log_weight + self.offset[self.structure.class_of],
-            log_table * discrete[layout.column_of, None],
-            normal * np.stack([root, root, continuous])[..., None],
-        )
-
-
-def column_log_likelihood(s: Statistics, network: Network) -> Floats:
-    """Sum over the rows of E[log p(x_i | cell)], for each column (n_discrete + n_numbers,).
-
-    The derivative of the log-likelihood of (E1) by w_i, if the expectation is the one under its responsibilities.
-    """
-    discrete = categorical.column_log_likelihood(s.counts[0], network.log_table[0], network.layout)
-    continuous = gaussian.column_log_likelihood(s.moments[0], network.mean[0], network.sigma2[0])
-    return np.concatenate([discrete, continuous])
+    def terms(self) -> Terms:
+        """What the native core evaluates: the terms of each column, times w_i."""
+        return self.network.terms.weighted(self.feature_weights, self.offset, self.network.layout)

@@ -24,7 +24,7 @@ MODELS: Mapping[Model, type[Classifier]] = {"NB": NBClassifier, "FM": FMClassifi
 CRITERIA: tuple[Criterion, ...] = ("icl", "bic", "aic", "cs")
 AFTER_CEM = "icl_cem"  # ICL of each candidate after CEM continued from EM
 
-_ESTIMATION = {"variance": "paper", "alpha": 1.0, "algorithm": "em", "max_iter": 1000, "tol": 1e-6}
+_ESTIMATION = {"variance_estimator": "paper", "alpha": 1.0, "algorithm": "em", "max_iter": 1000, "tol": 1e-6}
 _SELECTION = {"criterion": "icl", "n_init": 8, "patience": 2}
 PAPER: Mapping[Model, Mapping[str, Any]] = {
     "NB": _ESTIMATION,

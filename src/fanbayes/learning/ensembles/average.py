@@ -30,7 +30,7 @@ from fanbayes.data.state import (
 from fanbayes.data.table import EncodedTable
 from fanbayes.data.views import Encodings, View
 from fanbayes.learning.completion import Completions, Imputer, blocks, filled, missing_cells
-from fanbayes.learning.expectation import Workers, posterior
+from fanbayes.learning.e_step import ThreadPool, posterior
 from fanbayes.learning.predictor import NetworkPredictor, Sample, WeightedPredictor
 from fanbayes.model.state import FAN, read_network
 
@@ -76,7 +76,7 @@ class Average:
         """Weighted mean of the members' (n_classes,)."""
         return np.asarray(self.weights @ [m.predictor.class_prior for m in self.members])
 
-    def posterior(self, rows: Encodings, what: Literal["proba", "log_proba"], crew: Workers) -> Floats:
+    def posterior(self, rows: Encodings, what: Literal["proba", "log_proba"], pool: ThreadPool) -> Floats:
         """(A1) or its log, (n_rows, n_classes); `class_prior` where everything is missing."""
         rows = rows.clipped(FURTHEST)
         missing = missing_cells(rows[self.imputer.schema])
@@ -86,11 +86,11 @@ class Average:
         out[is_empty] = prior if what == "proba" else np.log(prior)
         whole = np.flatnonzero(~is_empty & ~is_filled)
         if len(whole):
-            out[whole] = self._mixed(self.tables(rows.only(whole)), what, crew)
+            out[whole] = self._mixed(self.tables(rows.only(whole)), what, pool)
         for some in blocks(np.flatnonzero(~is_empty & is_filled), missing.shape[1]):
             few = rows.only(some)
-            done = self.imputer.complete(few[self.imputer.schema], crew)
-            p = self._mixed(self.tables(few, done), what, crew)
+            done = self.imputer.complete(few[self.imputer.schema], pool)
+            p = self._mixed(self.tables(few, done), what, pool)
             out[some] = done.mean(p) if what == "proba" else done.log_mean(p)
         if what == "proba":
             return np.asarray(out / out.sum(axis=1, keepdims=True))
@@ -105,9 +105,9 @@ class Average:
         seen = {key: view.mix(rows[view.schema]) for key, view in views.items()}
         return [seen[id(m.predictor.view)] for m in self.members]
 
-    def _mixed(self, tables: list[EncodedTable], what: Literal["proba", "log_proba"], crew: Workers) -> Floats:
+    def _mixed(self, tables: list[EncodedTable], what: Literal["proba", "log_proba"], pool: ThreadPool) -> Floats:
         """(A1) of complete rows."""
-        found = (posterior(table, m.predictor.model, what, crew) for table, m in zip(tables, self.members))
+        found = (posterior(table, m.predictor.terms, what, pool) for table, m in zip(tables, self.members))
         if what == "proba":
             return np.asarray(sum(m.weight * p for m, p in zip(self.members, found)))
         return np.asarray(logsumexp([log_p + np.log(m.weight) for m, log_p in zip(self.members, found)], axis=0))

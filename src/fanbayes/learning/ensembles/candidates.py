@@ -8,21 +8,22 @@ from typing import Literal
 
 from fanbayes.data.table import EncodedTable
 from fanbayes.data.views import Treatment, View
+from fanbayes.learning.data import InMemoryData
 from fanbayes.learning.discriminative import fine_tune
+from fanbayes.learning.e_step import ThreadPool
 from fanbayes.learning.em import Problem
-from fanbayes.learning.expectation import Workers
 from fanbayes.learning.feature_weights import neutral
 from fanbayes.learning.predictor import WeightedPredictor
 from fanbayes.learning.selection import Search, fit_size
 from fanbayes.learning.starts import labelled_naive_bayes
-from fanbayes.model.families.gaussian import Variance
-from fanbayes.model.network import Prior
+from fanbayes.model.blocks import EstimationOptions
+from fanbayes.model.blocks.base import Tying
 from fanbayes.model.structure import Mixing, fan
 
 Effort = Literal["fast", "default", "best"]
 
 # Threads share the folds and the members; each of these is fitted by one.
-LONE_THREAD = Workers()
+LONE_THREAD: ThreadPool = None
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Family:
     Attributes
     ----------
     treatment : how the continuous columns are seen
-    variance : of the continuous columns
+    variance_tying : of the continuous columns
     mixing : whether the classes share p(h)
     fine_tuned : whether they are fine-tuned to tell the classes apart, after EM
     sizes : numbers of components to try
@@ -40,7 +41,7 @@ class Family:
     """
 
     treatment: Treatment
-    variance: Variance
+    variance_tying: Tying
     mixing: Mixing
     fine_tuned: bool
     sizes: Sequence[int]
@@ -57,12 +58,10 @@ class Family:
 
         Not to the last digit, as the average does not depend on it.
         """
-        prior = Prior(1.0, self.variance, 1e-6)
-        problem = Problem(table, prior, False, LONE_THREAD)
-        search = Search(
-            lambda h: fan([h] * n_classes, self.mixing), self.sizes, ("bic",), 1, self.n_init, 300, 1e-5, seed
-        )
-        found = fit_size(problem, search, size, labelled_naive_bayes(table, n_classes, prior, LONE_THREAD), None)
+        problem = Problem(InMemoryData(table), EstimationOptions(variance_tying=self.variance_tying))
+        structure_of = lambda h: fan([h] * n_classes, self.mixing)  # noqa: E731
+        search = Search(structure_of, self.sizes, n_init=self.n_init, max_iter=300, tol=1e-5, seed=seed)
+        found = fit_size(problem, search, size, labelled_naive_bayes(problem, n_classes), None)
         if found is None:
             raise FloatingPointError("every start degenerated; look for columns of extreme values")
         tuned = fine_tune(table, found.network, LONE_THREAD) if self.fine_tuned else None
@@ -71,11 +70,11 @@ class Family:
 
 def library(effort: Effort, has_numbers: bool) -> list[Family]:
     """Families to try; continuous columns are seen in several ways."""
-    generative: list[tuple[Treatment, Variance]] = [("none", "map")]
-    tuned: list[tuple[Treatment, Variance]] = [("none", "map")]
+    generative: list[tuple[Treatment, Tying]] = [("none", "none")]
+    tuned: list[tuple[Treatment, Tying]] = [("none", "none")]
     if has_numbers:
-        generative += [("mdlp", "map"), ("decorrelate", "map")]
-        tuned = [("mdlp", "map"), ("decorrelate", "tied")]
+        generative += [("mdlp", "none"), ("decorrelate", "none")]
+        tuned = [("mdlp", "none"), ("decorrelate", "all")]
     mixings: list[Mixing] = ["shared"]
     if effort == "fast":
         sizes: Sequence[int] = (1, 2, 4, 8, 16)
@@ -87,8 +86,8 @@ def library(effort: Effort, has_numbers: bool) -> list[Family]:
         sizes, doubling, n_init = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48), (1, 2, 3, 4, 6, 8, 12, 16, 24), 8
         mixings += ["per_class"]
         if has_numbers:
-            generative += [("none", "tied"), ("decorrelate", "tied")]
-            tuned += [("none", "tied"), ("decorrelate", "map")]
+            generative += [("none", "all"), ("decorrelate", "all")]
+            tuned += [("none", "all"), ("decorrelate", "none")]
     families = [Family(*way, mixing, False, sizes, n_init) for mixing in mixings for way in generative]
     families += [Family(*way, "shared", True, doubling, n_init) for way in tuned]
     return families

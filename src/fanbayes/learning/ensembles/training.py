@@ -13,12 +13,12 @@ from scipy.special import logsumexp
 from fanbayes.data.table import EncodedTable
 from fanbayes.data.views import TrainingTable, Treatment, View
 from fanbayes.learning.completion import Completions, Imputer, filled, seldom_missing
+from fanbayes.learning.e_step import posterior
 from fanbayes.learning.ensembles.average import Average, Member
 from fanbayes.learning.ensembles.candidates import LONE_THREAD, Effort, Family
 from fanbayes.learning.ensembles.folds import Split
 from fanbayes.learning.ensembles.parallel import Map
 from fanbayes.learning.ensembles.stacking import stack
-from fanbayes.learning.expectation import posterior
 from fanbayes.learning.feature_weights import FeatureWeights, HeldOut, learn_feature_weights, neutral
 from fanbayes.learning.predictor import WeightedPredictor
 
@@ -108,7 +108,7 @@ class Candidate:
     def parts(self) -> list[HeldOut]:
         """What feature weights are learnt from: the rows held out as they are, values missing."""
         return [
-            HeldOut(fold.view.mix(fold.held_out).fused(), predictor.model.network, fold.view.feature_of)
+            HeldOut(fold.view.mix(fold.held_out).fused(), predictor.weighted.network, fold.view.feature_of)
             for fold, predictor in zip(self.folds, self.predictors)
         ]
 
@@ -268,7 +268,7 @@ def _log_scores(c: Candidate, feature_weights: Sequence[FeatureWeights]) -> Floa
     """Log p(y | x) of the rows held out, with feature weights for each fold."""
     scores = [np.empty(0)]
     for fold, predictor, found in zip(c.folds, c.predictors, feature_weights):
-        log_proba = posterior(fold.judged, replace(predictor, feature_weights=found).model, "log_proba", LONE_THREAD)
+        log_proba = posterior(fold.judged, replace(predictor, feature_weights=found).terms, "log_proba", LONE_THREAD)
         log_proba = log_proba if fold.done is None else fold.done.log_mean(log_proba)
         scores.append(log_proba[np.arange(len(log_proba)), fold.held_out.labels])
     return np.concatenate(scores)
@@ -278,7 +278,7 @@ def _log_density(c: Candidate) -> float:
     """Sum of log p(x) of the rows held out, of as many values as they have."""
     total = 0.0
     for fold, predictor in zip(c.folds, c.predictors):
-        joint = posterior(fold.held_out, predictor.network, "log_joint", LONE_THREAD)
+        joint = posterior(fold.held_out, predictor.network.terms, "log_joint", LONE_THREAD)
         total += float(fold.n_cases @ logsumexp(joint, axis=1))
     return total
 

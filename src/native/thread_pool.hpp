@@ -1,4 +1,4 @@
-// Threads that take numbered tasks.
+// A pool of threads that take numbered tasks.
 #pragma once
 
 #include <unistd.h>
@@ -14,7 +14,9 @@
 #include <thread>
 #include <vector>
 
-class Crew {
+namespace fanbayes {
+
+class ThreadPool {
     using Task = std::function<void(int64_t)>;
 
     // What the threads share.
@@ -35,7 +37,7 @@ class Crew {
         void serve() {
             std::unique_lock lock(mutex);
             for (int64_t seen = 0;;) {
-                // Calls come in quick succession: to be asleep would cost more than to look for the next a little.
+                // Calls come in quick succession: to spin a little costs less than to sleep and be woken.
                 lock.unlock();
                 const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(300);
                 while (calls == seen && std::chrono::steady_clock::now() < until) {
@@ -63,7 +65,7 @@ class Crew {
 
   public:
     // The caller of `run` is one of the threads. Where there cannot be as many, those that there are do the work.
-    explicit Crew(int n_threads) {
+    explicit ThreadPool(int n_threads) {
         if (n_threads < 2) return;
         work_->threads.reserve(size_t(n_threads) - 1);
         try {
@@ -72,7 +74,7 @@ class Crew {
         }
     }
 
-    ~Crew() {
+    ~ThreadPool() {
         if (!is_here()) {
             (void)work_.release();  // nothing of it can be joined or destroyed
             return;
@@ -109,3 +111,5 @@ class Crew {
         work.finished.wait(lock, [&] { return work.busy == 0; });
     }
 };
+
+}  // namespace fanbayes

@@ -1,4 +1,4 @@
-"""EncodedTable.thinned: a part that stands for all, chosen by content."""
+"""EncodedTable.subsample: a part that stands for all, chosen by content."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ def content(table):
 
 def test_cases_add_up_and_rare_classes_stay(rows):
     table = make(*rows)
-    few = table.thinned(2000)
+    few = table.subsample(2000)
     assert 2000 * 0.9 < few.n_rows < 2000 * 2.2
     for c in (-1, 0, 1):
         total = few.weights[few.labels == c].sum()
@@ -40,16 +40,16 @@ def test_cases_add_up_and_rare_classes_stay(rows):
 
 def test_small_tables_stay_whole(rows):
     table = make(*rows)
-    assert table.thinned(10_000) is table
+    assert table.subsample(10_000) is table
 
 
 def test_order_duplicates_and_weights_do_not_matter(rows):
     X, y = rows
     order = np.random.default_rng(1).permutation(len(y))
-    plain = make(X, y).thinned(2000)
-    assert content(make(X[order], y[order]).thinned(2000)) == content(plain)
-    twice = make(np.vstack([X, X]), np.concatenate([y, y])).thinned(2000)
-    heavy = make(X, y, np.full(len(y), 2.0)).thinned(2000)
+    plain = make(X, y).subsample(2000)
+    assert content(make(X[order], y[order]).subsample(2000)) == content(plain)
+    twice = make(np.vstack([X, X]), np.concatenate([y, y])).subsample(2000)
+    heavy = make(X, y, np.full(len(y), 2.0)).subsample(2000)
     once = {row[:-1]: row[-1] for row in content(heavy)}
     assert {row[:-1] for row in content(twice)} == set(once)
     assert twice.weights.sum() == pytest.approx(heavy.weights.sum())

@@ -1,0 +1,202 @@
+"""What a block is: what is believed about a group of columns inside a cell.
+
+A *cell* is one configuration of the variables that index the parameters of the features. A block has some parameters in
+every cell, and perhaps some that cells share. Arrays have any leading axes:
+
+    statistics (..., n_statistics, n_cells)    what the E-step collects: counts of the levels of a column, or
+                                               N, sum x and sum x^2 of its numbers
+    cells      (..., n_rows, n_cells)          parameters in the cells
+    shared     (..., n_shared)                 parameters that cells share
+
+Columns are counted within the block. To add a kind of feature: write a file here, and name it in `__init__.py`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from fanbayes.arrays import Floats, Ints
+from fanbayes.data.schema import Column
+from fanbayes.data.table import Layout
+from fanbayes.model.structure import Structure
+
+Term = Literal["lookup", "normal", "linear"]
+Estimator = Literal["map", "paper"]
+Tying = Literal["none", "class", "all"]
+Parameters = tuple[Floats, Floats]  # cells, shared
+
+
+@dataclass(frozen=True)
+class EstimationOptions:
+    """How parameters are estimated.
+
+    Attributes
+    ----------
+    alpha : float
+        Added to every count of every multinomial (5).
+    variance_estimator : {"map", "paper"}
+        Posterior mode, or (7).
+    variance_tying : {"none", "class", "all"}
+        Cells that share one variance: none do, those of a class, or all.
+    variance_floor : float
+        Least variance, in units of the column's own.
+    """
+
+    alpha: float = 1.0
+    variance_estimator: Estimator = "map"
+    variance_tying: Tying = "none"
+    variance_floor: float = 1e-6
+
+    @property
+    def is_monotone(self) -> bool:
+        """Whether an M-step maximises the objective; (7) maximises nothing."""
+        return self.variance_estimator != "paper"
+
+
+class Block(ABC):
+    """Local distributions p(x_i | cell) of some columns, independent given the cell."""
+
+    name: ClassVar[str]
+    # What the E-step evaluates: log_table[x], log_norm - (slope x + intercept)^2, or log_norm + slope x.
+    term: ClassVar[Term]
+    n_columns: int
+    n_cells: int
+
+    @property
+    @abstractmethod
+    def n_rows(self) -> int:
+        """Parameters in a cell."""
+
+    @property
+    def n_shared(self) -> int:
+        """Parameters that cells share."""
+        return 0
+
+    @property
+    def n_written(self) -> int:
+        """Parameters in a cell where all are written out (`per_cell`)."""
+        return self.n_rows
+
+    @property
+    @abstractmethod
+    def n_statistics(self) -> int:
+        """Statistics in a cell."""
+
+    @property
+    @abstractmethod
+    def n_parameters(self) -> int:
+        """Free parameters in all."""
+
+    @property
+    def n_steps(self) -> int:
+        """What discriminative fine-tuning may move in a cell."""
+        return 0
+
+    @classmethod
+    @abstractmethod
+    def of(cls, layout: Layout, structure: Structure, options: EstimationOptions, n_columns: int) -> Block:
+        """The block of so many columns of a layout."""
+
+    @staticmethod
+    def refuses(x: Floats) -> bool:
+        """Whether there is a number among them, NaN left out, that it can make nothing of."""
+        return False
+
+    # ------------------------------------------------------------ learning
+
+    @abstractmethod
+    def estimate(self, statistics: Floats) -> Parameters:
+        """M-step: the parameters that maximise the posterior, given (expected) complete data."""
+
+    @abstractmethod
+    def log_prior(self, cells: Floats, shared: Floats) -> Floats:
+        """Log prior density of the parameters (...), what `estimate` adds to the log-likelihood."""
+
+    @abstractmethod
+    def cell_log_prior(self, cells: Floats, shared: Floats) -> Floats:
+        """`log_prior` of each cell by itself (..., n_cells), to compare cells of several networks."""
+
+    @abstractmethod
+    def log_likelihood(self, statistics: Floats, cells: Floats, shared: Floats) -> Floats:
+        """Log probability of the values behind the statistics, for each column (..., n_columns)."""
+
+    @abstractmethod
+    def log_marginal(self, statistics: Floats) -> Floats:
+        """Log probability of the values behind the statistics (...), the parameters integrated out."""
+
+    @abstractmethod
+    def unconstrain(self, cells: Floats, shared: Floats) -> Parameters:
+        """Coordinates of the same shapes in which every real number is allowed, for accelerated steps."""
+
+    @abstractmethod
+    def project(self, cells: Floats, shared: Floats) -> Parameters:
+        """Inverse of `unconstrain`, to the nearest valid parameters."""
+
+    @property
+    def cells_of_shared(self) -> Ints:
+        """Cells that each shared parameter stands for (n_shared,)."""
+        return np.ones(self.n_shared, dtype=np.intp)
+
+    def per_cell(self, cells: Floats, shared: Floats) -> Floats:
+        """All parameters written out for every cell (..., n_written, n_cells)."""
+        return cells
+
+    def from_cells(self, written: Floats) -> Parameters:
+        """Inverse of `per_cell`; of what cells should share, their mean."""
+        return written, np.zeros((*written.shape[:-2], 0))
+
+    @abstractmethod
+    def perturb(self, cells: Floats, shared: Floats, strength: Floats, rng: np.random.Generator) -> Parameters:
+        """Parameters to start from; strength : (..., n_cells), 0 leaves a cell as it is."""
+
+    def move(self, cells: Floats, shared: Floats, steps: Floats) -> Parameters:
+        """Parameters after the steps (..., n_steps, n_cells) of discriminative fine-tuning."""
+        return cells, shared
+
+    def gradient(self, statistics: Floats, cells: Floats, shared: Floats) -> Floats:
+        """Derivative of the log-likelihood by the steps, at no step (..., n_steps, n_cells)."""
+        return np.zeros((*cells.shape[:-2], 0, self.n_cells))
+
+    def native_arguments(self) -> dict[str, Any] | None:
+        """What the native M-step has to be told of it; None where it has no `estimate` and `log_prior` of it."""
+        return None
+
+    # ------------------------------------------------------------ prediction
+
+    @abstractmethod
+    def kernel_terms(self, cells: Floats, shared: Floats) -> Floats:
+        """What the E-step evaluates.
+
+        "lookup": log probabilities (..., n_levels, n_cells), 0 for the "missing" of each column; else (..., n_columns,
+        3, n_cells), slope, intercept and log_norm of each column.
+        """
+
+    def log_base_measure(self, x: Floats) -> Floats:
+        """What rows (n, n_columns) add to log p(x | cell) in every cell, and the terms leave out (n,)."""
+        return np.zeros(len(x))
+
+    @abstractmethod
+    def quantile(self, cells: Floats, shared: Floats, column: int, cell: Ints, u: Floats) -> Floats | Ints:
+        """Value (n,) up to which a column has the share u (n,) of its distribution in the cells (n,), one network's."""
+
+    @abstractmethod
+    def density(self, cells: Floats, shared: Floats, column: int) -> tuple[Floats, Floats]:
+        """Points to sum or integrate over: p(x | cell) (n_cells, n), and their weights (n,), of one network."""
+
+    # ------------------------------------------------------------ for people and files
+
+    @abstractmethod
+    def traits(self, cells: Floats, shared: Floats, column: int) -> Parameters:
+        """Means and variances (n_traits, n_cells): of the indicator of each level, or of the number."""
+
+    @abstractmethod
+    def describe(self, cells: Floats, shared: Floats, column: int, about: Column) -> dict[str, Any]:
+        """Parameters in the column's own unit: name to list (n_cells,), or (n_levels, n_cells) beside "level"."""
+
+    @abstractmethod
+    def flaw(self, cells: Floats, shared: Floats, normalised: bool) -> str | None:
+        """What is wrong with parameters that came from a file, all finite; `normalised`: as a fit finds them."""

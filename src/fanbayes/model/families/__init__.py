@@ -1,1 +1,0 @@
-"""Local distributions: statistics -> parameters -> log probability."""
