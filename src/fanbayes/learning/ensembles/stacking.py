@@ -10,12 +10,18 @@ Floats = NDArray[np.float64]
 
 # Cases that are added to every member: what tells two of them apart must be worth more.
 ALPHA = 0.1
+# The search ends with the step that is expected to gain less than half of this for each case.
+TOLERANCE = 1e-12
+MOST_STEPS = 200
 
 
-def stack(log_scores: Floats, cases: Floats, max_iter: int = 2000, tol: float = 1e-5) -> Floats:
-    """Maximise sum_n cases_n log sum_m v_m p_m(y_n | x_n) + ALPHA sum_m log v_m over the simplex, by EM.
+def stack(log_scores: Floats, cases: Floats) -> Floats:
+    """Maximise sum_n cases_n log sum_m v_m p_m(y_n | x_n) + ALPHA sum_m log v_m over the simplex, by Newton's method.
 
-    The problem is concave.
+    With N cases and M members, the same less (N + M ALPHA) (sum_m v_m - 1) is maximal, over all v > 0, where v sums to
+    one: there is no constraint left. It is concave. In steps that are relative to v, with the responsibilities
+    r_nm = v_m p_nm / sum_m' v_m' p_nm', its gradient is ``r' cases + ALPHA - (N + M ALPHA) v`` and minus its second
+    derivative ``r' diag(cases) r + ALPHA I``, whose condition is never worse than 1 + N / ALPHA.
 
     Parameters
     ----------
@@ -28,10 +34,23 @@ def stack(log_scores: Floats, cases: Floats, max_iter: int = 2000, tol: float = 
     """
     p = np.exp(log_scores - log_scores.max(axis=1, keepdims=True))
     n_members = p.shape[1]
+    total = cases.sum() + n_members * ALPHA
+
+    def objective(v: Floats) -> float:
+        return float(cases @ np.log(p @ v) + ALPHA * np.log(v).sum() - total * v.sum())
+
     v = np.full(n_members, 1.0 / n_members)
-    for _ in range(max_iter):
-        expected = v * ((cases / (p @ v)) @ p) + ALPHA
-        before, v = v, expected / expected.sum()
-        if np.abs(v - before).max() <= tol / n_members:
+    for _ in range(MOST_STEPS):
+        r = p * v / (p @ v)[:, None]
+        gradient = cases @ r + ALPHA - total * v
+        step = np.linalg.solve((r.T * cases) @ r + ALPHA * np.eye(n_members), gradient)
+        rise = float(gradient @ step)
+        if rise <= TOLERANCE * total:
+            v = v * (1 + step)
             break
-    return v
+        length = min(1.0, -0.9 / min(step.min(), -0.9))  # v stays positive
+        before = objective(v)
+        while objective(v * (1 + length * step)) < before + 0.1 * length * rise:
+            length /= 2
+        v = v * (1 + length * step)
+    return np.asarray(v / v.sum())
