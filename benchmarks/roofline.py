@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
+import subprocess
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
 import numpy as np
 from measure import Result, seconds
 
@@ -10,6 +18,19 @@ from fanbayes.data.sources import array_sources
 from fanbayes.data.table import learn_table
 
 ROWS, COLUMNS, LEVELS, COMPONENTS = 50_000, 20, 5, 8
+FLAGS = {"baseline": [], "avx2": ["-mavx2"], "avx512": ["-mavx512f"]}
+
+
+def gather_of(backend: str) -> Callable[..., float]:
+    """`gather` of gather.cpp, compiled for an instruction set."""
+    with TemporaryDirectory() as folder:
+        library = Path(folder, "gather.so")
+        source = Path(__file__).with_name("gather.cpp")
+        compiler = [os.environ.get("CXX", "c++"), "-std=c++20", "-O3", "-shared", "-fPIC", *FLAGS[backend]]
+        subprocess.run([*compiler, source, "-o", library], check=True)
+        gather = ctypes.CDLL(str(library)).gather
+    gather.restype = ctypes.c_double
+    return gather
 
 
 def run() -> list[Result]:
@@ -24,17 +45,17 @@ def run() -> list[Result]:
     states = _native.States([0, COMPONENTS], [0], COMPONENTS, True)
     numeric = np.zeros((1, 0, 3, COMPONENTS))
 
-    def gather() -> None:
-        _native.gather(table.rows, log_table[0])
-
     def e_step() -> None:
         _native.e_step(fused.rows, states, log_weight, log_table, numeric, 0, False)
 
+    first_level = table.layout.first_level
+    shape = [ctypes.c_int64(n) for n in table.narrow.shape]
+    arguments = [a.ctypes if isinstance(a, np.ndarray) else a for a in (table.narrow, *shape, first_level, log_table)]
     results = []
     best = _native.backend()
     for backend in _native.backends():
         _native.use_backend(backend)
-        least, whole = seconds(gather, e_step, repeat=40)
+        least, whole = seconds(partial(gather_of(backend), *arguments), e_step, repeat=40)
         target = 4 if backend != "baseline" else None
         name = f"fused pass / gather-and-add, 8 components, {backend}"
         detail = {"ms": {"gather": least * 1e3, "pass": whole * 1e3}, "codes per row": fused.narrow.shape[1]}

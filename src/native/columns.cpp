@@ -114,8 +114,8 @@ std::vector<Summary> summarise(const std::vector<Column>& columns, int64_t rows,
         }
     }
     for_blocks(extreme, rows, [&](size_t e, int64_t at, int64_t until, auto* x, int64_t stride) {
-        moments[which[e]].add(moments_of(x, stride, until - at, weight ? weight + at : nullptr,
-                                         PowerOfTwo(-out[which[e]].exponent)));
+        moments[which[e]].add(
+            moments_of(x, stride, until - at, weight ? weight + at : nullptr, PowerOfTwo(-out[which[e]].exponent)));
     });
     for (size_t c = 0; c < columns.size(); ++c) {
         out[c].mean = moments[c].mean;

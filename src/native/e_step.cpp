@@ -22,11 +22,22 @@ EStep::EStep(const Rows& rows, const States& states, size_t n_networks, size_t n
     first_task_.reserve(n_networks + 1);
 }
 
+size_t EStep::n_statistics() const {
+    return size_t(shape.n_states + shape.n_classes) +
+           (rows_.n_levels() + 3 * rows_.n_numbers()) * size_t(shape.n_cells);
+}
+
+Statistics EStep::statistics(double* at) const {
+    double *counts = at + shape.n_states, *moments = counts + rows_.n_levels() * size_t(shape.n_cells);
+    return {at, counts, moments, moments + 3 * rows_.n_numbers() * size_t(shape.n_cells), 0, 0, 0};
+}
+
 void EStep::operator()(std::vector<Pass>& passes, bool hard) {
     plan(passes);
     const int64_t S = int64_t(n_networks_), n_tasks = int64_t(tasks_.size());
     pool_.run(S, [&](int64_t s) { load(passes[size_t(s)].network, network(size_t(s))); });
-    pool_.run(n_tasks, [&](int64_t t) { run(tasks_[size_t(t)], hard); });
+    pool_.run(n_tasks,
+              [&](int64_t t) { run(tasks_[size_t(t)], passes[tasks_[size_t(t)].pass].network.n_linear, hard); });
     pool_.run(n_tasks, [&](int64_t t) { add_blocks(tasks_[size_t(t)]); });
     pool_.run(S, [&](int64_t s) { finish_pass(size_t(s), passes[size_t(s)]); });
 }
@@ -44,7 +55,7 @@ void EStep::plan(const std::vector<Pass>& passes) {
             const int64_t first = n * int64_t(b) / int64_t(B), last = n * int64_t(b + 1) / int64_t(B);
             int32_t* active = partitions ? pass.lazy->active.data() + first : nullptr;
             const int32_t* chosen = few ? pass.lazy->active.data() : nullptr;
-            tasks_.push_back({s, b, B, partitions, {}, {}, {first, last, chosen, nullptr, active, 0}, pass.network.n_linear});
+            tasks_.push_back({s, b, B, partitions, {}, {}, {first, last, chosen, nullptr, active, 0}});
         }
         first_task_.push_back(tasks_.size());
         rows_visited += n;
@@ -61,14 +72,14 @@ void EStep::load(const Network& from, double* to) const {
     rows_.fuse(levels, size_t(padding_.shape.n_cells), to + at_levels_);
 }
 
-void EStep::run(Task& task, bool hard) const {
+void EStep::run(Task& task, int n_linear, bool hard) const {
     const double* from = network(task.pass);
     double* to = block(task.pass, task.block);
     std::fill_n(to, task.partitions ? 2 * at_rest_ : at_rest_, 0.0);
     task.statistics = collector(to);
     task.frozen = collector(to + at_rest_);
     if (task.partitions) task.range.frozen = &task.frozen;
-    const Inputs in{rows_.table, padding_.shape, {from, from + at_levels_, from + at_numbers_, task.n_linear}};
+    const Inputs in{rows_.table, padding_.shape, {from, from + at_levels_, from + at_numbers_, n_linear}};
     kernel->e_step(in, task.range, hard, task.statistics, to + n_collectors_ * at_rest_);
 }
 
@@ -94,7 +105,7 @@ void EStep::finish_pass(size_t s, Pass& pass) const {
 }
 
 // From the arrays of the kernel, which are spoilt, to those of the columns and cells; and the sums of the blocks.
-void EStep::finish(size_t pass, double* wide, Statistics Task::*part, Statistics& to) const {
+void EStep::finish(size_t pass, double* wide, Statistics Task::* part, Statistics& to) const {
     double* levels = network(pass) + at_rest_;
     rows_.unfuse(wide + at_levels_, size_t(padding_.shape.n_cells), levels);
     padding_.narrow_states(wide, to.states);

@@ -15,7 +15,7 @@ inline std::atomic<int64_t> rows_visited{0};
 struct LazyRows {
     std::vector<int32_t> active;  // the first `n_active` of it
     int64_t n_active = 0;
-    Statistics frozen{};          // of all other rows, at the parameters of the pass that froze them
+    Statistics frozen{};  // of all other rows, at the parameters of the pass that froze them
 };
 
 // All rows, all with the frozen rows told from the active ones, or the active rows only.
@@ -45,7 +45,6 @@ class EStep {
         bool partitions;
         Statistics statistics, frozen;
         RowRange range;
-        int n_linear;
     };
     std::vector<Task> tasks_;         // the blocks of each pass in turn
     std::vector<size_t> first_task_;  // of each pass, and the end
@@ -57,9 +56,9 @@ class EStep {
     }
     void plan(const std::vector<Pass>&);
     void load(const Network& from, double* to) const;
-    void run(Task&, bool hard) const;
+    void run(Task&, int n_linear, bool hard) const;
     void add_blocks(const Task&) const;
-    void finish(size_t pass, double* wide, Statistics Task::*part, Statistics& to) const;
+    void finish(size_t pass, double* wide, Statistics Task::* part, Statistics& to) const;
     void finish_pass(size_t number, Pass&) const;
 
   public:
@@ -70,6 +69,9 @@ class EStep {
     EStep(const EStep&) = delete;
 
     int64_t n_rows() const { return rows_.n_rows; }
+    // Statistics of one network in one array: states, counts, moments, classes.
+    size_t n_statistics() const;
+    Statistics statistics(double* at) const;
     void operator()(std::vector<Pass>& passes, bool hard);
 };
 

@@ -4,16 +4,12 @@
 
 namespace fanbayes {
 
-Iterate::Iterate(const MStep& m, const Shape& shape, double objective_)
-    : room_(m.n_parameters() + m.n_terms() + m.n_statistics() + size_t(shape.n_classes)),
+Iterate::Iterate(const MStep& m, const EStep& e, double objective_)
+    : room_(m.n_parameters() + m.n_terms() + e.n_statistics()),
       parameters(room_.data()),
       terms(parameters + m.n_parameters()),
-      objective(objective_) {
-    double* states = terms + m.n_terms();
-    double* counts = states + m.n_states;
-    double* moments = counts + m.n_levels() * m.n_cells;
-    statistics = {states, counts, moments, moments + 3 * m.n_numbers * m.n_cells, 0, 0, 0};
-}
+      statistics(e.statistics(terms + m.n_terms())),
+      objective(objective_) {}
 
 namespace {
 
@@ -40,12 +36,11 @@ Extrapolation extrapolate(const MStep& m, const double* theta0, const double* th
         rr += weight * r * r;
         vv += weight * v * v;
     };
-    for (size_t i = 0; i < m.at_log_sigma2(); ++i) measure(i, 1.0);
-    m.for_groups([&](size_t, size_t v, size_t begin, size_t end) {
-        measure(m.at_log_sigma2() + v, double(end - begin));
-    });
+    for (size_t i = 0; i < m.at_sigma2(); ++i) measure(i, 1.0);
+    m.for_groups(
+        [&](size_t, size_t v, size_t begin, size_t end) { measure(m.at_log_sigma2() + v, double(end - begin)); });
     const double wanted = vv > 0 ? std::max(1.0, std::sqrt(rr / vv)) : 1.0, a = std::min(wanted, reach);
-    for (size_t i = 0; i < m.at_sigma2(); ++i) {
+    for (size_t i = 0; i < m.n_parameters(); ++i) {
         const double r = theta1[i] - theta0[i], v = theta2[i] - theta1[i] - r;
         theta2[i] = theta0[i] + 2 * a * r + a * a * v;
     }
@@ -60,17 +55,16 @@ struct Run {
     bool must_accept = false;  // whether the extrapolation is a plain step that cannot be refused
 
     // Lazy EM. The state of a frozen row is taken as known, as it was when it was frozen, so these rows add
-    // E[log p(x, z | theta)] + entropy to the objective, a lower bound of their log-likelihood (Neal & Hinton 1998) that
-    // is tight where they were frozen: to raise it is to raise the log-likelihood.
+    // E[log p(x, z | theta)] + entropy to the objective, a lower bound of their log-likelihood (Neal & Hinton 1998)
+    // that is tight where they were frozen: to raise it is to raise the log-likelihood.
     Iterate frozen;  // has room for their statistics
     LazyRows lazy;
     double entropy = 0;
     bool is_lazy = false;  // whether rows are frozen
     int n_cycles = 0;      // since they were
 
-    Run(EMState& s, const MStep& m, const Shape& shape, int64_t n_rows)
-        : state(s), next(m, shape), far(m, shape), frozen(m, shape) {
-        lazy.active.resize(size_t(n_rows));
+    Run(EMState& s, const MStep& m, const EStep& e, bool may_freeze) : state(s), next(m, e), far(m, e), frozen(m, e) {
+        lazy.active.resize(may_freeze ? size_t(e.n_rows()) : 0);
         lazy.frozen = frozen.statistics;
     }
 };
@@ -96,7 +90,7 @@ class Runs {
 
     // One pass of each network, at parameters that `propose` makes.
     template <typename Propose>
-    void pass(Iterate Run::*at, Propose propose) {
+    void pass(Iterate Run::* at, Propose propose) {
         const int64_t n = int64_t(runs_.size());
         pool_.run(n, [&](int64_t s) {
             Run& r = runs_[size_t(s)];
@@ -133,7 +127,7 @@ class Runs {
             r.n_cycles = 0;
         }
         to.objective += likelihood + r.entropy;
-        add(frozen.states, m_step_.n_statistics() + size_t(e_step_.shape.n_classes), s.states);  // one array, see Iterate
+        add(frozen.states, e_step_.n_statistics(), s.states);  // all arrays: they lie one after the other
         s.log_likelihood += frozen.log_likelihood;
         s.joint += frozen.joint;
         s.classification += frozen.classification;
@@ -159,7 +153,7 @@ class Runs {
     }
 
     // An extrapolation. The last pass is over all rows; a step from frozen ones must not be refused then.
-    void leap(bool closing) {
+    void extrapolate_all(bool closing) {
         for (size_t s = 0; s < runs_.size(); ++s)
             passes_[s].scope = runs_[s].is_lazy && !closing ? Scope::active : Scope::all;
         pass(&Run::far, [&](Run& r, double* to, double* room) {
@@ -191,7 +185,7 @@ class Runs {
           room_(states.size() * m_step.n_parameters()),
           left_(options.n_passes) {
         runs_.reserve(states.size());
-        for (EMState& s : states) runs_.emplace_back(s, m_step, e_step.shape, may_freeze_ ? e_step.n_rows() : 0);
+        for (EMState& s : states) runs_.emplace_back(s, m_step, e_step, may_freeze_);
         for (size_t s = 0; s < states.size(); ++s) passes_[s].lazy = &runs_[s].lazy;
     }
 
@@ -199,7 +193,7 @@ class Runs {
         while (!is_done()) {
             const bool last = left_ == 1 || has_converged(), closing = left_ == 2 || last;
             step(last, closing);
-            if (options_.accelerate && !is_done()) leap(closing);
+            if (options_.accelerate && !is_done()) extrapolate_all(closing);
             for (Run& r : runs_) std::swap(r.state.current, r.next);
             between();
         }

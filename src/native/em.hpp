@@ -19,7 +19,7 @@ class Iterate {
     Statistics statistics;
     double objective;
 
-    Iterate(const MStep&, const Shape&, double objective = 0);
+    Iterate(const MStep&, const EStep&, double objective = 0);
 };
 
 // Where the run of a network stands.

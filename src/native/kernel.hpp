@@ -66,8 +66,8 @@ struct RowRange {
     int64_t begin, end;     // rows, or places in `chosen`
     const int32_t* chosen;  // numbers of rows; null: all
     // To tell rows that can be frozen from active ones; null: all go to one place.
-    Statistics* frozen;     // is added to by the rows that can be frozen
-    int32_t* active;        // numbers of the others, room for end - begin
+    Statistics* frozen;  // is added to by the rows that can be frozen
+    int32_t* active;     // numbers of the others, room for end - begin
     int64_t n_active;
 };
 
@@ -83,9 +83,6 @@ struct Kernel {
     void (*e_step)(const Inputs&, RowRange&, bool hard, Statistics& out, double* scratch);
     // Writes rows [begin, end): (n_classes) a row, or (n_states) for Posterior::states.
     void (*posterior)(const Inputs&, int64_t begin, int64_t end, Posterior what, double* out, double* scratch);
-    // What any E-step must do at least: fetch and add each code's row of the table, for 4 rows at a time. Returns
-    // the sum of all, so that nothing is optimised away. For the roofline of the benchmarks; 8 cells.
-    double (*gather)(const Table&, const double* table, int64_t rows);
     void (*exp)(const double* x, double* out, int64_t n);
     void (*log)(const double* x, double* out, int64_t n);
 };

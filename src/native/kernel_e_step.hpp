@@ -1,7 +1,6 @@
 // The E-step, fused with the collection of sufficient statistics.
 #pragma once
 
-#include "kernel_arrays.hpp"
 #include "kernel_scoring.hpp"
 
 namespace fanbayes {
@@ -14,7 +13,9 @@ constexpr double MOST_TOTAL = 1.0 / (1.0 - UNCERTAIN);
 
 // Columns in flight while their moments fit into the registers.
 template <int NV>
-constexpr int COLUMNS_AT_ONCE = NV == 1 ? 4 : NV <= 3 ? 2 : 1;
+constexpr int COLUMNS_AT_ONCE = NV == 1   ? 4
+                                : NV <= 3 ? 2
+                                          : 1;
 
 // Where statistics go, and the responsibilities of those rows that lack no number.
 struct Collector {
@@ -184,9 +185,9 @@ void most_probable_components(const Shape& shape, const double* a, int S, int n,
     }
 }
 
-// From scores of n rows to responsibilities p(s | x) (8), or all to the most probable state (9); times the row's weight.
+// From scores of n rows to responsibilities p(s | x) (8), or all to the most probable state (9); times their weights.
 template <typename Cut>
-ALWAYS_INLINE void complete_tile(const Job& job, Ordered rows, int S, int n, RowSums sums) {
+void complete_tile(const Job& job, Ordered rows, int S, int n, RowSums sums) {
     double* a = job.tile;
     double share[MOST_IN_TILE];
     int32_t best[MOST_IN_TILE];
@@ -233,8 +234,8 @@ int partition_tile(double* a, Ordered rows, int S, int n, bool labelled, RowSums
 
 // Adds the responsibilities `a` of n rows, (n, S), to all statistics.
 template <typename Cut>
-ALWAYS_INLINE void collect(const Inputs& in, const StateRange& range, int S, int K, Ordered rows, int n, double* a,
-                           const Collector& to) {
+void collect(const Inputs& in, const StateRange& range, Ordered rows, int n, double* a, const Collector& to) {
+    const int S = Cut::STATES ? Cut::STATES : range.n_states, K = Cut::STATES ? Cut::STATES : range.n_cells;
     const bool complete = !any_missing(in.table, rows, n);
     double* complete_mass = complete ? to.complete_mass + range.state : nullptr;
     if (range.weight) {
@@ -247,9 +248,8 @@ ALWAYS_INLINE void collect(const Inputs& in, const StateRange& range, int S, int
     }
     Cut::cut(K, [&](auto W, auto NV, int at) {
         const StateRange part = range.from(at);
-        in_groups<ROWS_AT_ONCE<W, NV>>(n, [&](auto R, int i) {
-            count<W, NV, R>(in, part, rows.from(i), a + i * S + at, S, *to.statistics);
-        });
+        in_groups<ROWS_AT_ONCE<W, NV>>(
+            n, [&](auto R, int i) { count<W, NV, R>(in, part, rows.from(i), a + i * S + at, S, *to.statistics); });
         in_groups<COLUMNS_AT_ONCE<NV>>(in.table.n_numbers, [&](auto J, int j) {
             if (complete) add_moments<W, NV, J, true>(in, part, rows, n, j, a + at, S, *to.statistics);
             else add_moments<W, NV, J, false>(in, part, rows, n, j, a + at, S, *to.statistics);
@@ -274,9 +274,8 @@ void e_step_rows(const Job& job, const StateRange& range, Ordered rows, int n_ro
         complete_tile<Cut>(job, own, S, n, sums.from(done));
         const bool labelled = S == job.in.shape.n_components;
         const int n_frozen = job.frozen.statistics ? partition_tile(a, own, S, n, labelled, sums.from(done)) : 0;
-        if (n_frozen) collect<Cut>(job.in, range, S, K, own, n_frozen, a, job.frozen);
-        if (n_frozen < n)
-            collect<Cut>(job.in, range, S, K, own.from(n_frozen), n - n_frozen, a + n_frozen * S, job.active);
+        if (n_frozen) collect<Cut>(job.in, range, own, n_frozen, a, job.frozen);
+        if (n_frozen < n) collect<Cut>(job.in, range, own.from(n_frozen), n - n_frozen, a + n_frozen * S, job.active);
     }
 }
 
@@ -347,8 +346,8 @@ void add_log_likelihood(const Job& job, RowRange& range, int c, Ordered rows, in
             add(is_active[i] ? *job.active.statistics : *range.frozen, sums.top[i], sums.total[i],
                 several ? sums.most[i] : 0.0);
     else
-        add(*job.active.statistics, sum_array(sums.top, n), sum_array(sums.total, n),
-            several ? sum_array(sums.most, n) : 0.0);
+        add(*job.active.statistics, reduce_array(sums.top, n, PLUS), reduce_array(sums.total, n, PLUS),
+            several ? reduce_array(sums.most, n, PLUS) : 0.0);
 }
 
 // What the scores of complete rows begin with, for the n cells from `first` on: the log norms of all numbers, plus
@@ -411,7 +410,8 @@ void e_step(const Inputs& in, RowRange& range, bool hard, Statistics& out, doubl
                 of_all(job, all, rows, n_rows, sums);
             } else {
                 const int s = c * H;
-                of_class(job, {s, shape.first_cell[c], H, H, log_weight + s, complete + s, nullptr}, rows, n_rows, sums);
+                of_class(job, {s, shape.first_cell[c], H, H, log_weight + s, complete + s, nullptr}, rows, n_rows,
+                         sums);
             }
             add_log_likelihood(job, range, c, rows, n_rows, sums);
         }

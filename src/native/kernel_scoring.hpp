@@ -7,13 +7,6 @@
 namespace fanbayes {
 namespace {
 
-#if defined(__AVX512F__)
-constexpr int NATIVE = 8;  // doubles in a register
-#elif defined(__AVX__)
-constexpr int NATIVE = 4;
-#else
-constexpr int NATIVE = 2;
-#endif
 constexpr int MOST_IN_TILE = 32, TILE = 2048;  // rows, and numbers, that are kept in the nearest cache
 
 inline int padded(int n) { return (n + NATIVE - 1) / NATIVE * NATIVE; }
@@ -34,12 +27,12 @@ struct Number {
 // The states that a row may be in: those of its class, or all. In what follows, R rows are taken at once, and NV
 // vectors of W states.
 struct StateRange {
-    int state, base;         // first state, first cell
-    int n_states, n_cells;   // fewer cells if classes share them
-    const double* start;     // (n_cells,) what the scores begin with: log weights, -infinity where there is no such state
+    int state, base;        // first state, first cell
+    int n_states, n_cells;  // fewer cells if classes share them
+    const double* start;  // (n_cells,) what the scores begin with: log weights, -infinity where there is no such state
     const double* complete;  // the same plus the log norms of all numbers, for rows that lack none; null: not used, so
                              // that no row depends on its neighbours to the last bit
-    const double* weight;    // (n_states,) log weights where classes share cells, and the scores begin with 0; else null
+    const double* weight;  // (n_states,) log weights where classes share cells, and the scores begin with 0; else null
 
     StateRange from(int k) const {
         return {state, base + k, n_states, n_cells, start + k, complete ? complete + k : nullptr, weight};
@@ -89,7 +82,9 @@ struct Pieces {
 
 // Rows in flight while their sums fit into the registers.
 template <int W, int NV>
-constexpr int ROWS_AT_ONCE = W * NV <= 2 * NATIVE ? 4 : NV <= 4 ? 2 : 1;
+constexpr int ROWS_AT_ONCE = W * NV <= 2 * NATIVE ? 4
+                             : NV <= 4            ? 2
+                                                  : 1;
 
 template <int R, typename Each>
 ALWAYS_INLINE void in_groups(int n, Each each) {  // of R, then single ones
@@ -157,12 +152,11 @@ template <typename Cut, typename Rows>
 ALWAYS_INLINE void score_tile(const Inputs& in, const StateRange& range, int n_cells, Rows rows, int n, double* out,
                               int stride) {
     Cut::cut(n_cells, [&](auto W, auto NV, int at) {
-        in_groups<ROWS_AT_ONCE<W, NV>>(n, [&](auto R, int i) {
+        in_groups<ROWS_AT_ONCE<W, NV>>(n, [&](auto R, int i) INLINED {
             const StateRange part = range.from(at);
             if (!range.complete || any_missing(in.table, rows.from(i), R))
                 score<W, NV, R, false>(in, part, rows.from(i), out + i * stride + at, stride);
-            else
-                score<W, NV, R, true>(in, part, rows.from(i), out + i * stride + at, stride);
+            else score<W, NV, R, true>(in, part, rows.from(i), out + i * stride + at, stride);
         });
     });
 }

@@ -52,24 +52,6 @@ double dot(const double* x, const double* y, size_t n) {
 
 }  // namespace
 
-MStep::MStep(std::vector<int64_t> first_level_, size_t n_numbers_, std::vector<Factor> factors_, size_t n_cells_,
-             double alpha_, bool paper_, double floor_, const std::vector<int32_t>& group, GaussianPrior prior_)
-    : first_level(std::move(first_level_)),
-      n_numbers(n_numbers_),
-      n_states(factors_[0].entry.size()),
-      n_cells(n_cells_),
-      factors(std::move(factors_)),
-      alpha(alpha_),
-      paper(paper_),
-      floor(floor_),
-      tied(!group.empty()),
-      prior(prior_) {
-    for (const Factor& f : factors) n_entries_ += f.parent.size();
-    for (size_t k = 0; k < n_cells; ++k)
-        if (!tied || k == 0 || group[k] != group[k - 1]) first_cell_.push_back(k);
-    first_cell_.push_back(n_cells);
-}
-
 void MStep::estimate(const Statistics& s, double* parameters) const {
     estimate_factors(s.states, parameters);
     estimate_table(s.counts, parameters + at_table());

@@ -19,39 +19,32 @@ struct GaussianPrior {
     double kappa, a, b, least_for_paper;
 };
 
-class MStep {
-    // Cells [first_cell[g], first_cell[g + 1]) share variance g of each column; untied, each cell has its own.
-    std::vector<size_t> first_cell_;
-    size_t n_entries_ = 0;  // of all factors
+struct MStep {
+    std::vector<int64_t> first_level;  // of each discrete column, and the end
+    size_t n_numbers, n_states, n_cells;
+    std::vector<Factor> factors;
+    double alpha;
+    bool paper;  // variances by (7) instead of the mode of the posterior
+    double floor;
+    bool tied;  // whether cells [first_cell[g], first_cell[g + 1]) share variance g of each number; else each has its
+                // own
+    std::vector<size_t> first_cell;
+    GaussianPrior prior;
 
-    void estimate_factors(const double* states, double* theta) const;
-    void estimate_table(const double* counts, double* table) const;
-    void estimate_normals(const double* moments, double* mean, double* sigma2) const;
-
-  public:
-    const std::vector<int64_t> first_level;  // of each discrete column, and the end
-    const size_t n_numbers, n_states, n_cells;
-    const std::vector<Factor> factors;
-    const double alpha;
-    const bool paper;  // variances by (7) instead of the mode of the posterior
-    const double floor;
-    const bool tied;   // whether cells share variances
-    const GaussianPrior prior;
-
-    // `group` (n_cells,) tells which cells share a variance, increasing; empty: none do.
-    MStep(std::vector<int64_t> first_level, size_t n_numbers, std::vector<Factor> factors, size_t n_cells, double alpha,
-          bool paper, double floor, const std::vector<int32_t>& group, GaussianPrior prior);
-
-    // The parameters of a network are one array: coordinates without constraints, which are factors, table, means and
-    // log variances; then the variances.
+    // The parameters of a network are one array: log probabilities of factors and of the table, means, variances; then
+    // the logarithms of these, which take their place among the coordinates without constraints.
     size_t n_levels() const { return size_t(first_level.back()); }
-    size_t n_groups() const { return first_cell_.size() - 1; }
+    size_t n_groups() const { return first_cell.size() - 1; }
     size_t n_variances() const { return n_numbers * n_groups(); }
-    size_t at_table() const { return n_entries_; }
+    size_t at_table() const {
+        size_t n = 0;
+        for (const Factor& f : factors) n += f.parent.size();
+        return n;
+    }
     size_t at_mean() const { return at_table() + n_levels() * n_cells; }
-    size_t at_log_sigma2() const { return at_mean() + n_numbers * n_cells; }
-    size_t at_sigma2() const { return at_log_sigma2() + n_variances(); }
-    size_t n_parameters() const { return at_sigma2() + n_variances(); }
+    size_t at_sigma2() const { return at_mean() + n_numbers * n_cells; }
+    size_t at_log_sigma2() const { return at_sigma2() + n_variances(); }
+    size_t n_parameters() const { return at_log_sigma2() + n_variances(); }
     // What the kernel wants of them beside the table: weights of states, terms of numbers.
     size_t n_terms() const { return n_states + 3 * n_numbers * n_cells; }
     size_t n_statistics() const { return n_states + (n_levels() + 3 * n_numbers) * n_cells; }
@@ -61,11 +54,14 @@ class MStep {
     void for_groups(Of of) const {
         const size_t G = n_groups();
         for (size_t j = 0; j < n_numbers; ++j)
-            for (size_t g = 0; g < G; ++g) of(j, j * G + g, first_cell_[g], first_cell_[g + 1]);
+            for (size_t g = 0; g < G; ++g) of(j, j * G + g, first_cell[g], first_cell[g + 1]);
     }
 
     // Parameters that maximise the posterior, given statistics.
     void estimate(const Statistics&, double* parameters) const;
+    void estimate_factors(const double* states, double* theta) const;
+    void estimate_table(const double* counts, double* table) const;
+    void estimate_normals(const double* moments, double* mean, double* sigma2) const;
     // Any coordinates to the nearest that are parameters: probabilities that add up to 1, variances above the floor.
     // `room` is for as many again.
     void project(double* parameters, double* room) const;

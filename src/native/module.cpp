@@ -10,6 +10,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <functional>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -60,9 +61,36 @@ void use_backend(const std::string& name) {
 
 template <typename T, int D>
 using In = nb::ndarray<const T, nb::ndim<D>, nb::c_contig, nb::device::cpu>;
+using Array = nb::ndarray<const double, nb::c_contig, nb::device::cpu>;
 using Out = nb::ndarray<nb::numpy, double>;
+using Lengths = std::vector<size_t>;
 
-Out zeros(const std::vector<size_t>& shape) {
+// Arrays with a leading axis of networks.
+using Arrays = std::vector<std::reference_wrapper<const Array>>;
+
+void require_shapes(const Arrays& arrays, const std::vector<Lengths>& shapes, const char* message) {
+    for (size_t k = 0; k < shapes.size(); ++k) {
+        const Array& a = arrays[k];
+        require(Lengths(a.shape_ptr(), a.shape_ptr() + a.ndim()) == shapes[k], message);
+    }
+}
+
+const double* of_network(const Array& a, size_t s) { return a.data() + s * (a.size() / a.shape(0)); }
+
+// What they hold of network s, one after the other.
+void load(const Arrays& arrays, size_t s, double* to) {
+    for (const Array& a : arrays) to = std::copy_n(of_network(a, s), a.size() / a.shape(0), to);
+}
+
+void store(const double* from, size_t s, const std::vector<Out>& arrays) {
+    for (const Out& a : arrays) {
+        const size_t n = a.size() / a.shape(0);
+        std::copy_n(from, n, a.data() + s * n);
+        from += n;
+    }
+}
+
+Out zeros(const Lengths& shape) {
     size_t n = 1;
     for (size_t length : shape) n *= length;
     double* data = new double[n]();
@@ -70,9 +98,10 @@ Out zeros(const std::vector<size_t>& shape) {
     return Out(data, shape.size(), shape.data(), owner);
 }
 
-template <typename Array>
-void require_shape(const Array& array, const std::vector<size_t>& shape, const char* message) {
-    for (size_t i = 0; i < shape.size(); ++i) require(array.shape(i) == shape[i], message);
+std::vector<Out> zeros_each(const std::vector<Lengths>& shapes) {
+    std::vector<Out> out;
+    for (const Lengths& shape : shapes) out.push_back(zeros(shape));
+    return out;
 }
 
 // ---------------------------------------------------------------- raw columns
@@ -150,7 +179,8 @@ struct RawColumns {
     }
 
     // For each column the integers among low, low + 1, ..., low + span - 1 that occur
-    std::vector<std::vector<int64_t>> distinct(const std::vector<int64_t>& low, const std::vector<int64_t>& span) const {
+    std::vector<std::vector<int64_t>> distinct(const std::vector<int64_t>& low,
+                                               const std::vector<int64_t>& span) const {
         require(low.size() == views.size() && span.size() == views.size(), "a range for every column");
         std::vector<std::vector<int64_t>> out;
         nb::gil_scoped_release release;
@@ -175,15 +205,18 @@ class HeldRows : public Rows {
     std::optional<In<double, 1>> weights_;
 
   public:
-    HeldRows(In<uint8_t, 2> narrow, In<uint16_t, 2> wide, In<double, 2> numbers,
-             std::vector<int64_t> first_level, std::vector<int32_t> group, std::optional<In<int32_t, 1>> labels,
-             std::optional<In<double, 1>> weights)
+    HeldRows(In<uint8_t, 2> narrow, In<uint16_t, 2> wide, In<double, 2> numbers, std::vector<int64_t> first_level,
+             std::vector<int32_t> group, std::optional<In<int32_t, 1>> labels, std::optional<In<double, 1>> weights)
         : Rows(same_length(narrow, wide, numbers, labels, weights),
                {narrow.data(), wide.data(), numbers.data(), nullptr, labels ? labels->data() : nullptr,
                 weights ? weights->data() : nullptr, nullptr, int(narrow.shape(1)), int(wide.shape(1)),
                 int(numbers.shape(1))},
                std::move(first_level), std::move(group)),
-          narrow_(narrow), wide_(wide), numbers_(numbers), labels_(labels), weights_(weights) {}
+          narrow_(narrow),
+          wide_(wide),
+          numbers_(numbers),
+          labels_(labels),
+          weights_(weights) {}
 
   private:
     template <typename... Others>
@@ -197,90 +230,69 @@ class HeldRows : public Rows {
     }
 };
 
-// ---------------------------------------------------------------- passes
-
-// What the kernels evaluate, of several networks.
-struct Networks {
-    In<double, 2> log_weight;
-    In<double, 3> log_table;
-    In<double, 4> numeric;
-    int n_linear;
-
-    size_t size() const { return log_weight.shape(0); }
-
-    Network operator[](size_t s) const {
-        return {log_weight.data() + s * log_weight.shape(1),
-                log_table.data() + s * log_table.shape(1) * log_table.shape(2),
-                numeric.data() + s * numeric.shape(1) * 3 * numeric.shape(3), n_linear};
-    }
-
-    void check(const Rows& rows, const Shape& shape) const {
-        const size_t K = size_t(shape.n_cells);
-        require_shape(log_weight, {size(), size_t(shape.n_states)}, "log_weight: (networks, states)");
-        require_shape(log_table, {size(), rows.n_levels(), K}, "log_table: (networks, levels, cells)");
-        require_shape(numeric, {size(), rows.n_numbers(), 3, K}, "numeric: (networks, numbers, 3, cells)");
-        require(0 <= n_linear && size_t(n_linear) <= rows.n_numbers(), "n_linear: some of the numbers");
-    }
-};
+// ---------------------------------------------------------------- E-step and posterior
 
 ThreadPool& or_caller(ThreadPool* pool) {
-    static ThreadPool caller(1);  // no thread, no state: the calling thread does the work
+    static ThreadPool caller(1);  // has no threads: the calling one does the work
     return pool ? *pool : caller;
 }
 
-void check_labels(const Rows& rows, const Shape& shape) {
-    require(rows.last_label < shape.n_classes, "a label lies outside of the classes");
+// Log weights, log table and terms of numbers of n networks.
+void check_networks(const Rows& rows, const Shape& shape, size_t n, const Arrays& networks, int n_linear) {
+    require(0 <= n_linear && size_t(n_linear) <= rows.n_numbers(), "n_linear: some of the numbers");
+    const size_t K = size_t(shape.n_cells);
+    require_shapes(networks, {{n, size_t(shape.n_states)}, {n, rows.n_levels(), K}, {n, rows.n_numbers(), 3, K}},
+                   "log_weight: (networks, states), log_table: (networks, levels, cells), "
+                   "numeric: (networks, numbers, 3, cells)");
 }
 
-// Statistics of several networks, as Python has them.
-struct StatisticsArrays {
-    Out states, cells, class_log_likelihood, sums;
-    size_t n_counts;  // n_levels * n_cells
-
-    StatisticsArrays(size_t n, const Rows& rows, const Shape& shape)
-        : states(zeros({n, size_t(shape.n_states)})),
-          cells(zeros({n, rows.n_levels() + 3 * rows.n_numbers(), size_t(shape.n_cells)})),
-          class_log_likelihood(zeros({n, size_t(shape.n_classes)})),
-          sums(zeros({3, n})),
-          n_counts(rows.n_levels() * size_t(shape.n_cells)) {}
-
-    Statistics operator[](size_t s) const {
-        double* counts = cells.data() + s * cells.shape(1) * cells.shape(2);
-        return {states.data() + s * states.shape(1), counts, counts + n_counts,
-                class_log_likelihood.data() + s * class_log_likelihood.shape(1), 0, 0, 0};
-    }
-
-    void set_sums(size_t s, const Statistics& found) const {
-        const size_t n = sums.shape(1);
-        sums.data()[s] = found.log_likelihood;
-        sums.data()[n + s] = found.joint;
-        sums.data()[2 * n + s] = found.classification;
-    }
-};
-
-nb::tuple e_step(const HeldRows& rows, const States& states, In<double, 2> log_weight, In<double, 3> log_table,
-                 In<double, 4> numeric, int n_linear, bool hard, int64_t n_blocks, ThreadPool* pool) {
-    const Shape shape = states.shape();
-    const Networks networks{log_weight, log_table, numeric, n_linear};
-    networks.check(rows, shape);
-    check_labels(rows, shape);
+void check_blocks(const Rows& rows, const Shape& shape, int64_t n_blocks) {
+    require(rows.last_label < shape.n_classes, "a label lies outside of the classes");
     require(n_blocks > 0, "at least one block");
-    const size_t n = networks.size();
-    const StatisticsArrays out(n, rows, shape);
+}
+
+// States, cells and class_log_likelihood lie one after the other in the statistics of an `EStep`.
+std::vector<Lengths> statistics_shapes(const Rows& rows, const Shape& shape, size_t n) {
+    return {{n, size_t(shape.n_states)},
+            {n, rows.n_levels() + 3 * rows.n_numbers(), size_t(shape.n_cells)},
+            {n, size_t(shape.n_classes)}};
+}
+
+void set_column(const Out& out, size_t s, std::initializer_list<double> values) {
+    double* to = out.data() + s;
+    for (double value : values) {
+        *to = value;
+        to += out.shape(1);
+    }
+}
+
+nb::tuple e_step(const HeldRows& rows, const States& states, const In<double, 2>& log_weight, const Array& log_table,
+                 const Array& numeric, int n_linear, bool hard, int64_t n_blocks, ThreadPool* pool) {
+    const Shape shape = states.shape();
+    const size_t n = log_weight.shape(0);
+    const Array weight(log_weight);
+    check_networks(rows, shape, n, {weight, log_table, numeric}, n_linear);
+    check_blocks(rows, shape, n_blocks);
+    const std::vector<Out> out = zeros_each(statistics_shapes(rows, shape, n));
+    const Out sums = zeros({3, n});
     {
         nb::gil_scoped_release release;
         EStep e_step(rows, states, n, size_t(n_blocks), false, or_caller(pool));
+        const Buffer room(n * e_step.n_statistics());
+        std::vector<Statistics> found;
         std::vector<Pass> passes(n);
-        std::vector<Statistics> found(n);
+        for (size_t s = 0; s < n; ++s) found.push_back(e_step.statistics(room.data() + s * e_step.n_statistics()));
         for (size_t s = 0; s < n; ++s) {
-            found[s] = out[s];
-            passes[s].network = networks[s];
+            passes[s].network = {of_network(weight, s), of_network(log_table, s), of_network(numeric, s), n_linear};
             passes[s].out = &found[s];
         }
         e_step(passes, hard);
-        for (size_t s = 0; s < n; ++s) out.set_sums(s, found[s]);
+        for (size_t s = 0; s < n; ++s) {
+            store(found[s].states, s, out);
+            set_column(sums, s, {found[s].log_likelihood, found[s].joint, found[s].classification});
+        }
     }
-    return nb::make_tuple(out.states, out.cells, out.class_log_likelihood, out.sums);
+    return nb::make_tuple(out[0], out[1], out[2], sums);
 }
 
 Posterior posterior_named(const std::string& what) {
@@ -291,16 +303,16 @@ Posterior posterior_named(const std::string& what) {
     return Posterior::states;
 }
 
-void posterior(const HeldRows& rows, const States& states, In<double, 2> log_weight, In<double, 3> log_table,
-               In<double, 4> numeric, int n_linear, const std::string& what, Target<double> out, int64_t n_blocks, ThreadPool* pool) {
+void posterior(const HeldRows& rows, const States& states, const Array& log_weight, const Array& log_table,
+               const Array& numeric, int n_linear, const std::string& what, Target<double> out, int64_t n_blocks,
+               ThreadPool* pool) {
     const Shape shape = states.shape();
-    const Networks networks{log_weight, log_table, numeric, n_linear};
-    networks.check(rows, shape);
-    require(networks.size() == 1, "one network");
+    check_networks(rows, shape, 1, {log_weight, log_table, numeric}, n_linear);
     require(n_blocks > 0, "at least one block");
     const Posterior kind = posterior_named(what);
-    const size_t width = size_t(kind == Posterior::states ? shape.n_states : shape.n_classes), K = size_t(shape.n_cells);
-    require_shape(out, {size_t(rows.n_rows), width}, "out: (rows, classes or states)");
+    const size_t width = size_t(kind == Posterior::states ? shape.n_states : shape.n_classes),
+                 K = size_t(shape.n_cells);
+    require(out.shape(0) == size_t(rows.n_rows) && out.shape(1) == width, "out: (rows, classes or states)");
     nb::gil_scoped_release release;
     const size_t room = aligned(size_t(kernel->scratch_size(shape)));
     const Buffer levels(rows.n_fused() * K), numbers(numeric.size()), scratch(room * size_t(n_blocks));
@@ -331,159 +343,118 @@ void make_m_step(MStep* self, std::vector<int64_t> first_level, size_t n_numbers
         for (int32_t e : entry) require(0 <= e && size_t(e) < parent.size(), "an entry lies outside of its factor");
         tables.push_back({entry, parent});
     }
-    new (self) MStep(std::move(first_level), n_numbers, std::move(tables), n_cells, alpha, estimator == "paper", floor,
-                     group, {prior[0], prior[1], prior[2], prior[3]});
+    std::vector<size_t> first_cell;
+    for (size_t k = 0; k < n_cells; ++k)
+        if (group.empty() || k == 0 || group[k] != group[k - 1]) first_cell.push_back(k);
+    first_cell.push_back(n_cells);
+    new (self) MStep{std::move(first_level),
+                     n_numbers,
+                     n_states,
+                     n_cells,
+                     std::move(tables),
+                     alpha,
+                     estimator == "paper",
+                     floor,
+                     !group.empty(),
+                     std::move(first_cell),
+                     {prior[0], prior[1], prior[2], prior[3]}};
 }
 
-// Parameters of several networks, as Python has them: (networks, entries of factors); (networks, rows, cells), the rows
-// log probabilities, means and, unless cells share them, variances; (networks, shared variances).
-template <typename Flat, typename Cells>
-struct Parameters {
-    Flat factors;
-    Cells cells;
-    Flat shared;
-
-    // Between network s here and the parameters of an M-step: copy(here, there, n).
-    template <typename Copy>
-    void copy(const MStep& m, size_t s, double* to, Copy copy) const {
-        auto* rows = cells.data() + s * cells.shape(1) * cells.shape(2);
-        const size_t n_free = m.at_log_sigma2() - m.at_table();
-        copy(factors.data() + s * m.at_table(), to, m.at_table());
-        copy(rows, to + m.at_table(), n_free);
-        copy(m.tied ? shared.data() + s * m.n_variances() : rows + n_free, to + m.at_sigma2(), m.n_variances());
-    }
-};
-
-std::vector<std::vector<size_t>> parameter_shapes(const MStep& m, size_t n) {
+// Factors, cells and shared lie one after the other in the parameters of an `MStep`.
+std::vector<Lengths> parameter_shapes(const MStep& m, size_t n) {
     return {{n, m.at_table()},
             {n, m.n_levels() + (m.tied ? 1 : 2) * m.n_numbers, m.n_cells},
             {n, m.tied ? m.n_variances() : 0}};
 }
 
-struct ParametersIn : Parameters<In<double, 2>, In<double, 3>> {
-    void check(const MStep& m) const {
-        const auto shapes = parameter_shapes(m, cells.shape(0));
-        require_shape(factors, shapes[0], "factors: (networks, entries)");
-        require_shape(cells, shapes[1], "cells: (networks, levels + means + variances, cells)");
-        require_shape(shared, shapes[2], "shared: (networks, shared variances)");
-    }
-
-    void load(const MStep& m, size_t s, double* to) const {
-        copy(m, s, to, [](const double* here, double* there, size_t n) { std::copy_n(here, n, there); });
-        m.complete(to);
-    }
-};
-
-struct ParametersOut : Parameters<Out, Out> {
-    ParametersOut(const MStep& m, size_t n) : Parameters{} {
-        const auto shapes = parameter_shapes(m, n);
-        factors = zeros(shapes[0]);
-        cells = zeros(shapes[1]);
-        shared = zeros(shapes[2]);
-    }
-
-    void store(const MStep& m, size_t s, double* from) const {
-        copy(m, s, from, [](double* here, const double* there, size_t n) { std::copy_n(there, n, here); });
-    }
-};
-
-void check_statistics(const MStep& m, size_t n, const In<double, 2>& states, const In<double, 3>& cells) {
-    require_shape(states, {n, m.n_states}, "statistics of states: (networks, states)");
-    require_shape(cells, {n, m.n_levels() + 3 * m.n_numbers, m.n_cells},
-                  "statistics of cells: (networks, levels + 3 numbers, cells)");
+void check_parameters(const MStep& m, size_t n, const Arrays& parameters) {
+    require_shapes(parameters, parameter_shapes(m, n),
+                   "factors: (networks, entries), cells: (networks, levels + means + variances, cells), "
+                   "shared: (networks, shared variances)");
 }
 
-nb::tuple estimate(const MStep& m, In<double, 2> states, In<double, 3> cells) {
+void check_statistics(const MStep& m, size_t n, const Arrays& statistics) {
+    require_shapes(statistics, {{n, m.n_states}, {n, m.n_levels() + 3 * m.n_numbers, m.n_cells}},
+                   "statistics of states: (networks, states), of cells: (networks, levels + 3 numbers, cells)");
+}
+
+nb::tuple estimate(const MStep& m, const In<double, 2>& states, const Array& cells) {
     const size_t n = states.shape(0);
-    check_statistics(m, n, states, cells);
-    const ParametersOut out(m, n);
+    const Array of_states(states);
+    check_statistics(m, n, {of_states, cells});
+    const std::vector<Out> out = zeros_each(parameter_shapes(m, n));
     const Buffer room(m.n_statistics()), parameters(m.n_parameters());
     double *counts = room.data() + m.n_states, *moments = counts + m.n_levels() * m.n_cells;
     for (size_t s = 0; s < n; ++s) {
-        std::copy_n(states.data() + s * m.n_states, m.n_states, room.data());
-        std::copy_n(cells.data() + s * (m.n_statistics() - m.n_states), m.n_statistics() - m.n_states, counts);
+        load({of_states, cells}, s, room.data());
         m.estimate({room.data(), counts, moments, nullptr, 0, 0, 0}, parameters.data());
-        out.store(m, s, parameters.data());
+        store(parameters.data(), s, out);
     }
-    return nb::make_tuple(out.factors, out.cells, out.shared);
+    return nb::make_tuple(out[0], out[1], out[2]);
 }
 
-Out log_prior(const MStep& m, In<double, 2> factors, In<double, 3> cells, In<double, 2> shared) {
-    const ParametersIn in{{factors, cells, shared}};
-    in.check(m);
-    const Out out = zeros({cells.shape(0)});
+Out log_prior(const MStep& m, const In<double, 2>& factors, const Array& cells, const Array& shared) {
+    const Array of_factors(factors);
+    const Arrays given{of_factors, cells, shared};
+    check_parameters(m, factors.shape(0), given);
+    const Out out = zeros({factors.shape(0)});
     const Buffer parameters(m.n_parameters());
-    for (size_t s = 0; s < cells.shape(0); ++s) {
-        in.load(m, s, parameters.data());
+    for (size_t s = 0; s < factors.shape(0); ++s) {
+        load(given, s, parameters.data());
+        m.complete(parameters.data());
         out.data()[s] = m.log_prior(parameters.data());
     }
     return out;
 }
 
-// Objective, gain and reach of every network.
-using Numbers = In<double, 1>;
-
-nb::tuple run_em_of(const HeldRows& rows, const States& states, const MStep& m, In<double, 2> factors,
-                    In<double, 3> cells, In<double, 2> shared, In<double, 2> statistics_states,
-                    In<double, 3> statistics_cells, In<double, 2> class_log_likelihood, Numbers objective, Numbers gain,
-                    Numbers reach, int64_t n_passes, double least_gain, bool accelerate, bool hard, int64_t n_blocks,
-                    ThreadPool* pool) {
+nb::tuple run_em_of(const HeldRows& rows, const States& states, const MStep& m, const Array& factors,
+                    const Array& cells, const Array& shared, const Array& statistics_states,
+                    const Array& statistics_cells, const Array& class_log_likelihood, In<double, 1> objective,
+                    In<double, 1> gain, In<double, 1> reach, int64_t n_passes, double least_gain, bool accelerate,
+                    bool hard, int64_t n_blocks, ThreadPool* pool) {
     const Shape shape = states.shape();
     const size_t n = objective.shape(0);
-    const ParametersIn in{{factors, cells, shared}};
-    in.check(m);
-    check_labels(rows, shape);
-    check_statistics(m, n, statistics_states, statistics_cells);
-    require(n_blocks > 0 && n > 0, "at least one block, and one network");
+    const Arrays parameters{factors, cells, shared},
+        statistics{statistics_states, statistics_cells, class_log_likelihood};
     require(m.n_levels() == rows.n_levels() && m.n_numbers == rows.n_numbers() &&
                 m.n_states == size_t(shape.n_states) && m.n_cells == size_t(shape.n_cells),
             "an M-step of the same columns and states");
-    require_shape(class_log_likelihood, {n, size_t(shape.n_classes)}, "class_log_likelihood: (networks, classes)");
-    require(cells.shape(0) == n && gain.shape(0) == n && reach.shape(0) == n, "gain and reach of every network");
+    require(n > 0 && gain.shape(0) == n && reach.shape(0) == n,
+            "gain and reach of every network, of which there is one");
+    check_blocks(rows, shape, n_blocks);
+    check_parameters(m, n, parameters);
+    check_statistics(m, n, statistics);
+    require_shapes({class_log_likelihood}, {{n, size_t(shape.n_classes)}}, "class_log_likelihood: (networks, classes)");
+    EStep e_step(rows, states, n, size_t(n_blocks), accelerate, or_caller(pool));
     std::vector<EMState> runs;
     for (size_t s = 0; s < n; ++s) {
-        const Iterate& it = runs.emplace_back(EMState{Iterate(m, shape, objective(s)), gain(s), reach(s), {}, {}}).current;
-        in.load(m, s, it.parameters);
-        const size_t n_cells = m.n_statistics() - m.n_states, C = size_t(shape.n_classes);
-        std::copy_n(statistics_states.data() + s * m.n_states, m.n_states, it.statistics.states);
-        std::copy_n(statistics_cells.data() + s * n_cells, n_cells, it.statistics.counts);
-        std::copy_n(class_log_likelihood.data() + s * C, C, it.statistics.class_log_likelihood);
+        runs.push_back({Iterate(m, e_step, objective(s)), gain(s), reach(s), {}, {}});
+        const Iterate& start = runs.back().current;
+        load(parameters, s, start.parameters);
+        load(statistics, s, start.statistics.states);
+        m.complete(start.parameters);
     }
     {
         nb::gil_scoped_release release;
-        EStep e_step(rows, states, n, size_t(n_blocks), accelerate, or_caller(pool));
         run_em(runs, m, e_step, {n_passes, least_gain, accelerate, hard}, or_caller(pool), [] {
             nb::gil_scoped_acquire acquire;
             if (PyErr_CheckSignals() != 0) throw nb::python_error();
         });
     }
-    const ParametersOut out(m, n);
-    const StatisticsArrays found(n, rows, shape);
-    const Out numbers = zeros({3, n}), traces = zeros({2, n, runs[0].trace.size()});
+    const std::vector<Out> ends = zeros_each(parameter_shapes(m, n)),
+                           found = zeros_each(statistics_shapes(rows, shape, n));
+    const Out sums = zeros({3, n}), numbers = zeros({3, n}), traces = zeros({2, n, runs[0].trace.size()});
     for (size_t s = 0; s < n; ++s) {
         const EMState& run = runs[s];
-        const Statistics &from = run.current.statistics, to = found[s];
-        out.store(m, s, run.current.parameters);
-        std::copy_n(from.states, m.n_states, to.states);
-        std::copy_n(from.counts, m.n_statistics() - m.n_states, to.counts);
-        std::copy_n(from.class_log_likelihood, shape.n_classes, to.class_log_likelihood);
-        found.set_sums(s, from);
-        numbers.data()[s] = run.current.objective;
-        numbers.data()[n + s] = run.gain;
-        numbers.data()[2 * n + s] = run.reach;
+        const Statistics& last = run.current.statistics;
+        store(run.current.parameters, s, ends);
+        store(last.states, s, found);
+        set_column(sums, s, {last.log_likelihood, last.joint, last.classification});
+        set_column(numbers, s, {run.current.objective, run.gain, run.reach});
         std::copy(run.trace.begin(), run.trace.end(), traces.data() + s * run.trace.size());
         std::copy(run.rows.begin(), run.rows.end(), traces.data() + (n + s) * run.rows.size());
     }
-    return nb::make_tuple(out.factors, out.cells, out.shared, found.states, found.cells, found.class_log_likelihood,
-                          found.sums, numbers, traces);
-}
-
-double gather(const HeldRows& rows, In<double, 2> table) {
-    require_shape(table, {rows.n_fused(), 8}, "table: (levels, 8)");
-    const Buffer copy(table.size());
-    std::copy_n(table.data(), table.size(), copy.data());
-    nb::gil_scoped_release release;
-    return kernel->gather(rows.table, copy.data(), rows.n_rows);
+    return nb::make_tuple(ends[0], ends[1], ends[2], found[0], found[1], found[2], sums, numbers, traces);
 }
 
 Out map(In<double, 1> x, void (*function)(const double*, double*, int64_t)) {
@@ -525,8 +496,8 @@ NB_MODULE(_core, m) {
           nb::arg("numeric"), nb::arg("n_linear"), nb::arg("hard"), nb::arg("n_blocks") = 1,
           nb::arg("pool").none() = nb::none());
     m.def("posterior", &posterior, nb::arg("rows"), nb::arg("states"), nb::arg("log_weight"), nb::arg("log_table"),
-          nb::arg("numeric"), nb::arg("n_linear"), nb::arg("what"), nb::arg("out").noconvert(),
-          nb::arg("n_blocks") = 1, nb::arg("pool").none() = nb::none());
+          nb::arg("numeric"), nb::arg("n_linear"), nb::arg("what"), nb::arg("out").noconvert(), nb::arg("n_blocks") = 1,
+          nb::arg("pool").none() = nb::none());
     nb::class_<MStep>(m, "MStep")
         .def("__init__", &make_m_step, nb::arg("first_level"), nb::arg("n_numbers"), nb::arg("factors"),
              nb::arg("n_cells"), nb::arg("alpha"), nb::arg("estimator"), nb::arg("floor"), nb::arg("group"),
@@ -535,11 +506,10 @@ NB_MODULE(_core, m) {
         .def("log_prior", &log_prior, nb::arg("factors"), nb::arg("cells"), nb::arg("shared"));
     m.def("run_em", &run_em_of, nb::arg("rows"), nb::arg("states"), nb::arg("m_step"), nb::arg("factors"),
           nb::arg("cells"), nb::arg("shared"), nb::arg("statistics_states"), nb::arg("statistics_cells"),
-          nb::arg("class_log_likelihood"), nb::arg("objective"), nb::arg("gain"), nb::arg("reach"),
-          nb::arg("n_passes"), nb::arg("least_gain"), nb::arg("accelerate"), nb::arg("hard"), nb::arg("n_blocks") = 1,
+          nb::arg("class_log_likelihood"), nb::arg("objective"), nb::arg("gain"), nb::arg("reach"), nb::arg("n_passes"),
+          nb::arg("least_gain"), nb::arg("accelerate"), nb::arg("hard"), nb::arg("n_blocks") = 1,
           nb::arg("pool").none() = nb::none());
     m.def("rows_visited", [] { return rows_visited.load(); });
-    m.def("gather", &gather, nb::arg("rows"), nb::arg("table"));
     m.def("exp", [](In<double, 1> x) { return map(x, kernel->exp); }, nb::arg("x"));
     m.def("log", [](In<double, 1> x) { return map(x, kernel->log); }, nb::arg("x"));
     m.def("backend", [] { return std::string(kernel->name); });

@@ -57,8 +57,8 @@ struct States {
     States(std::vector<int32_t> first_state, std::vector<int32_t> first_cell, int n_cells, bool common);
 
     Shape shape() const {
-        return {int(first_cell.size()), first_state.back(),  n_cells,          n_components,
-                common,                 first_state.data(), first_cell.data()};
+        return {int(first_cell.size()), first_state.back(), n_cells, n_components, common,
+                first_state.data(),     first_cell.data()};
     }
 };
 

@@ -1,4 +1,4 @@
-// Short vectors of doubles, with the exponential and the logarithm of one.
+// Short vectors of doubles, with their exponentials and logarithms.
 //
 // GCC and Clang lower these types to whatever the target has: a Vector<8> is one AVX-512
 // register, two of AVX2 or four of SSE2 / NEON.
@@ -8,19 +8,28 @@
 #include <cstring>
 
 #define ALWAYS_INLINE [[gnu::always_inline]] static inline
+#define INLINED __attribute__((always_inline))  // a lambda: between its parameters and its body
 
 namespace fanbayes {
 namespace {
 
+#if defined(__AVX512F__)
+constexpr int NATIVE = 8;  // doubles in a register
+#elif defined(__AVX__)
+constexpr int NATIVE = 4;
+#else
+constexpr int NATIVE = 2;
+#endif
+
 template <int W>
 struct Lanes;
 
-#define DEFINE_LANES(W)                                                                  \
-    template <>                                                                          \
-    struct Lanes<W> {                                                                    \
-        typedef double Real __attribute__((vector_size(W * 8)));                         \
-        typedef int64_t Bits __attribute__((vector_size(W * 8)));                        \
-        typedef double RealAnywhere __attribute__((vector_size(W * 8), aligned(8)));     \
+#define DEFINE_LANES(W)                                                              \
+    template <>                                                                      \
+    struct Lanes<W> {                                                                \
+        typedef double Real __attribute__((vector_size(W * 8)));                     \
+        typedef int64_t Bits __attribute__((vector_size(W * 8)));                    \
+        typedef double RealAnywhere __attribute__((vector_size(W * 8), aligned(8))); \
     };
 DEFINE_LANES(2)
 DEFINE_LANES(4)
@@ -112,6 +121,8 @@ ALWAYS_INLINE Vector<W> log(Vector<W> x) {
     constexpr double ln2_low = 0x1.ef35793c76730p-45;
     constexpr int64_t sqrt_half = 0x3fe6a09e667f3bcd;
     constexpr double integer = 0x1.8p52;
+    constexpr double coefficients[] = {2.0 / 21, 2.0 / 19, 2.0 / 17, 2.0 / 15, 2.0 / 13,
+                                       2.0 / 11, 2.0 / 9,  2.0 / 7,  2.0 / 5,  2.0 / 3};
 
     Bits shifted = (Bits)x - sqrt_half;
     Bits k = shifted >> 52;
@@ -121,17 +132,8 @@ ALWAYS_INLINE Vector<W> log(Vector<W> x) {
     Vector<W> f = m - 1.0;
     Vector<W> s = f / (f + 2.0);
     Vector<W> z = s * s;
-    Vector<W> q = broadcast<W>(2.0 / 23.0);
-    q = q * z + 2.0 / 21.0;
-    q = q * z + 2.0 / 19.0;
-    q = q * z + 2.0 / 17.0;
-    q = q * z + 2.0 / 15.0;
-    q = q * z + 2.0 / 13.0;
-    q = q * z + 2.0 / 11.0;
-    q = q * z + 2.0 / 9.0;
-    q = q * z + 2.0 / 7.0;
-    q = q * z + 2.0 / 5.0;
-    q = q * z + 2.0 / 3.0;
+    Vector<W> q = broadcast<W>(2.0 / 23);
+    for (double coefficient : coefficients) q = q * z + coefficient;
     // 2 s = f - s f, written so that the leading term f stays exact.
     return x == x ? exponent * ln2_high + (f - (s * (f - q * z) - exponent * ln2_low)) : x;
 }
@@ -167,6 +169,56 @@ ALWAYS_INLINE Vector<4> reduce4(Vector<W> a, Vector<W> b, Vector<W> c, Vector<W>
         Vector<2> cd = op(__builtin_shufflevector(c, d, 0, 2), __builtin_shufflevector(c, d, 1, 3));
         return __builtin_shufflevector(ab, cd, 0, 1, 2, 3);
     }
+}
+
+// ---------------------------------------------------------------- arrays of any length
+
+constexpr auto LARGER = [](auto x, auto y) { return x > y ? x : y; };
+constexpr auto PLUS = [](auto x, auto y) { return x + y; };
+
+// `neutral` is what the lanes beyond the end are given.
+template <typename Function>
+ALWAYS_INLINE void map_array(const double* x, double* out, int64_t n, double neutral, Function function) {
+    int64_t i = 0;
+    for (; i + NATIVE <= n; i += NATIVE) store<NATIVE>(out + i, function(load<NATIVE>(x + i)));
+    if (i == n) return;
+    double lane[NATIVE];
+    for (int k = 0; k < NATIVE; ++k) lane[k] = i + k < n ? x[i + k] : neutral;
+    store<NATIVE>(lane, function(load<NATIVE>(lane)));
+    for (int k = 0; i + k < n; ++k) out[i + k] = lane[k];
+}
+
+void exp_array(const double* x, double* out, int64_t n) {
+    map_array(x, out, n, 0.0, [](Vector<NATIVE> v) { return exp<NATIVE>(v); });
+}
+
+void log_array(const double* x, double* out, int64_t n) {
+    map_array(x, out, n, 1.0, [](Vector<NATIVE> v) { return log<NATIVE>(v); });
+}
+
+// In place, x[0 .. n) <= 0; up to the next multiple of 4 * NATIVE there must be room.
+void exp_of_negatives(double* x, int n) {
+    for (int i = 0; i < n; i += 4 * NATIVE) {
+        for (int k = n; k < i + 4 * NATIVE; ++k) x[k] = 0;
+        Vector<NATIVE> y[4];
+        for (int k = 0; k < 4; ++k) y[k] = load<NATIVE>(x + i + k * NATIVE);
+        exp_of_negatives<NATIVE, 4>(y);
+        for (int k = 0; k < 4; ++k) store<NATIVE>(x + i + k * NATIVE, y[k]);
+    }
+}
+
+// Maximum, sum, ... of n >= 1 numbers.
+template <typename Op>
+ALWAYS_INLINE double reduce_array(const double* x, int n, Op op) {
+    int i = 1;
+    double out = x[0];
+    if (n >= NATIVE) {
+        Vector<NATIVE> lanes = load<NATIVE>(x);
+        for (i = NATIVE; i + NATIVE <= n; i += NATIVE) lanes = op(lanes, load<NATIVE>(x + i));
+        out = reduce<NATIVE>(lanes, op);
+    }
+    for (; i < n; ++i) out = op(out, x[i]);
+    return out;
 }
 
 }  // namespace

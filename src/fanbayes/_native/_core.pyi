@@ -168,9 +168,6 @@ def posterior(
 ) -> None:
     """Fill `out`, (rows, classes) or for "states" (rows, states), of one network."""
 
-def gather(rows: Rows, table: Floats) -> float:
-    """Sum of the rows of `table` (levels, 8) that the codes point to: the least that an E-step must do."""
-
 def exp(x: Floats) -> Floats: ...
 def log(x: Floats) -> Floats: ...
 def backend() -> str:
