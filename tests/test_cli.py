@@ -19,6 +19,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from processes import heed_signals
 
 import fanbayes
 from fanbayes import _native
@@ -772,7 +773,11 @@ def test_a_signal_leaves_the_old_file(folder, tmp_path, moment):
     out.write_bytes(b"what was there before")
     arguments = ["fit", str(folder / "patients.csv"), "-t", "outcome", "-o", str(out), "--jobs", "1"]
     done = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED, moment, *arguments], capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", INTERRUPTED, moment, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        preexec_fn=heed_signals,
     )
     number = signal.Signals[moment.rpartition(":")[2]]
     assert (done.returncode, done.stderr.splitlines()[-1]) == (128 + number, "fanbayes: stopped.")
@@ -786,7 +791,8 @@ def test_an_interrupt_at_any_time_leaves_no_partial_file(folder, tmp_path, secon
     out = tmp_path / "m.fan"
     out.write_bytes(b"what was there before")
     command = [PROGRAM, "fit", str(folder / "patients.csv"), "-t", "outcome", "-o", str(out), "--jobs", "1"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, **streams, preexec_fn=heed_signals) as process:
         time.sleep(seconds)
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from processes import heed_signals
 from test_cli import PROGRAM, patients
 
 import fanbayes
@@ -93,12 +94,42 @@ cli.main()
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_lets_the_program_clean_up(number):
     command = [sys.executable, "-c", WAITING]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, **streams, text=True, preexec_fn=heed_signals) as process:
         assert process.stdout.readline() == "waiting\n"
         process.send_signal(number)
         out, err = process.communicate(timeout=30)
     assert (out, err) == ("cleaned up\n", "fanbayes: stopped.\n")
     assert process.returncode == 128 + number
+
+
+# Runs the program, and sends a signal before it has begun or when it has done all.
+AT_THE_EDGE = """
+import atexit, signal, sys
+from fanbayes import cli
+edge, number = sys.argv[1], int(sys.argv[2])
+real = cli.open_streams
+def interrupted():
+    signal.raise_signal(number)
+    return real()
+if edge == "first":
+    cli.open_streams = interrupted
+else:
+    atexit.register(signal.raise_signal, number)
+sys.argv = ["fanbayes", "--version"]
+cli.main()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_in_the_first_and_the_last_moment_shows_no_traceback(number):
+    def run_until(edge):
+        command = [sys.executable, "-c", AT_THE_EDGE, edge, str(int(number))]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=heed_signals)
+        return done.returncode, done.stdout[:8], done.stderr
+
+    assert run_until("first") == (128 + number, "", "fanbayes: stopped.\n")
+    assert run_until("last") == (-number, "fanbayes", "")
 
 
 def test_a_hang_up_that_is_ignored_stays_ignored():

@@ -8,6 +8,7 @@ import sys
 import time
 
 import pytest
+from processes import heed_signals
 from typer.testing import CliRunner
 
 from fanbayes.cli import app
@@ -109,7 +110,12 @@ def test_a_broken_dataset_is_reported_by_name_and_the_others_go_on(tmp_path):
 def test_stopped_by_a_signal_to_all_processes(tmp_path, number):
     command = [sys.executable, "-m", "fanbayes.cli", "study", "real", "--only", "digits", "--jobs", "2"]
     with subprocess.Popen(
-        [*command, "--out", str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0
+        [*command, "--out", str(tmp_path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        process_group=0,
+        preexec_fn=heed_signals,
     ) as process:
         deadline = time.monotonic() + 60
         records = tmp_path / "records.jsonl"

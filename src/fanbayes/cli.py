@@ -23,6 +23,10 @@ from fanbayes.commands.streams import open_streams
 from fanbayes.commands.study import study
 
 BROKEN_PIPE = 141  # 128 + SIGPIPE: nobody reads what is printed
+# Signals that stop the program, as Python finds them unless they are ignored.
+_SIGNALS: dict[int, object] = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+if sys.platform != "win32":
+    _SIGNALS[signal.SIGHUP] = signal.SIG_DFL
 
 app = typer.Typer(
     name="fanbayes",
@@ -58,12 +62,27 @@ def options(
 
 def main() -> None:
     """Run the command line."""
+    stops: list[int] = []
+    try:
+        _stop_on_signals(stops)
+        code = _run()
+        _end_on_signals()
+    except KeyboardInterrupt:
+        _end_on_signals()
+        code = 130
+    if stops or code == 130:
+        code = 128 + stops[0] if stops else 130
+        print("fanbayes: stopped.", file=sys.stderr)
+    sys.exit(code)
+
+
+def _run() -> int:
+    """Run the command that the arguments ask for; return the exit code."""
     output = open_streams()
-    stops = _stop_on_signals()
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     try:
         code = app(arguments, prog_name="fanbayes", standalone_mode=False)
-    except (KeyboardInterrupt, typer.Abort):
+    except typer.Abort:
         code = 130
     except SystemExit as end:
         if not isinstance(end.__context__, BrokenPipeError):
@@ -75,34 +94,33 @@ def main() -> None:
         code = getattr(error, "exit_code", 1)
         _print_error(_without_memory(arguments) if isinstance(error, MemoryError) else error)
     sys.stdout.flush()
-    if stops or code == 130:
-        code = 128 + stops[0] if stops else 130
-        print("fanbayes: stopped.", file=sys.stderr)
-    elif not code and isinstance(output.error, BrokenPipeError):
+    if not code and isinstance(output.error, BrokenPipeError):
         code = BROKEN_PIPE
     elif not code and output.error is not None:
         code = 1
         print(f"fanbayes: standard output cannot be written: {output.error.strerror}.", file=sys.stderr)
-    sys.exit(code if isinstance(code, int) else 0)
+    return code if isinstance(code, int) else 0
 
 
-def _stop_on_signals() -> list[int]:
-    """Let SIGTERM and SIGHUP stop the program as SIGINT does; return the list that takes what came."""
-    stops: list[int] = []
-    usual: dict[int, object] = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
-    if sys.platform != "win32":
-        usual[signal.SIGHUP] = signal.SIG_DFL
+def _stop_on_signals(stops: list[int]) -> None:
+    """Let SIGTERM and SIGHUP stop the program as SIGINT does; what came is appended to `stops`."""
 
     def stop(number: int, frame: object) -> None:
-        for other in usual.keys() - {signal.SIGINT}:  # a terminal that is closed may send more than one
+        for other in _SIGNALS.keys() - {signal.SIGINT}:  # a terminal that is closed may send more than one
             signal.signal(other, signal.SIG_IGN)
         stops.append(number)
         raise KeyboardInterrupt
 
-    for number, handler in usual.items():
+    for number, handler in _SIGNALS.items():
         if signal.getsignal(number) is handler:  # otherwise it is ignored, as nohup has it
             signal.signal(number, stop)
-    return stops
+
+
+def _end_on_signals() -> None:
+    """Let signals end the program at once and without a word: there is nothing left to clean up."""
+    for number in _SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _without_memory(arguments: list[str]) -> Exception:
