@@ -21,6 +21,9 @@ from fanbayes import cli
 from fuzz.verdict import Fault, require
 
 SECONDS = 60.0
+# As a program finds them that is started from a terminal, whatever the campaign itself was started with.
+_AT_START = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL, signal.SIGHUP: signal.SIG_DFL}
+_SCRIPT = "import sys; from fanbayes.cli import main; sys.exit(main())"  # what is installed as `fanbayes`
 _TRACES = ("Traceback", "Exception ignored", "Fatal Python error", "terminate called", "Segmentation fault")
 _UNTIL = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129, signal.SIGPIPE: 141}
 
@@ -79,12 +82,14 @@ def run(
     nothing = os.open(os.devnull, os.O_RDONLY)
     sys.stdout.flush()
     sys.stderr.flush()
+    signal.pthread_sigmask(signal.SIG_BLOCK, _AT_START)  # until the process has handlers of its own
     pid = os.fork()
     if pid == 0:
         _become(arguments, (nothing, out, theirs), closed, limits or {}, fresh)
     for descriptor in (theirs, nothing, *([out] if stdout is None else [])):
         os.close(descriptor)
     try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _AT_START)
         during(pid)
         code = wait_for(pid)
         with open(ours, "rb") as pipe:
@@ -121,14 +126,20 @@ def _become(
         os.close(descriptor)
     for what, limit in limits.items():
         resource.setrlimit(what, (limit, limit))
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number, handler in _AT_START.items():
+        signal.signal(number, handler)
     if fresh:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _AT_START)
         os.closerange(3, 256)
-        os.execv(sys.executable, [sys.executable, "-m", "fanbayes.cli", *arguments])
+        os.execv(sys.executable, [sys.executable, "-c", _SCRIPT, *arguments])
     gc.disable()  # nothing of the parent is to be cleared away here
     sys.stdin, sys.stdout, sys.stderr = (os.fdopen(k, mode, closefd=False) for k, mode in enumerate("rww"))
     sys.argv = ["fanbayes", *arguments]
     code: object = 70
+    try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _AT_START)
+    except KeyboardInterrupt:  # before the program has begun
+        os._exit(130)
     try:
         cli.main()
     except SystemExit as error:

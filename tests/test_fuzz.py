@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fuzz import campaign, kinds, report, table_files, verdict
+from fuzz import campaign, kinds, processes, report, table_files, verdict
 
 from fanbayes import NBClassifier
 
@@ -55,6 +55,22 @@ def test_what_a_case_comes_to():
     assert outcome_of(hang, seconds=0.2)[1].startswith("it hung")
     assert outcome_of(grow, memory=8 << 20)[1] == "it took 64 MB"
     assert "RuntimeWarning: invalid value" in outcome_of(divide)[1]
+
+
+def test_a_program_finds_its_signals_as_from_a_terminal(tmp_path, monkeypatch):
+    """Whatever the campaign was started with: `nohup`, or in the background."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    monkeypatch.setattr(processes.cli, "main", lambda: print(*map(signal.getsignal, numbers), sep="\n"))
+    before = [signal.signal(number, signal.SIG_IGN) for number in numbers]
+    try:
+        ended = processes.run([], tmp_path)
+    finally:
+        for number, handler in zip(numbers, before):
+            signal.signal(number, handler)
+    assert [signal.getsignal(number) for number in numbers] == before
+    usual = (signal.default_int_handler, signal.SIG_DFL, signal.SIG_DFL)
+    assert ended.out.decode().splitlines() == [str(handler) for handler in usual]
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == set()
 
 
 def test_a_case_is_its_number(tmp_path):
