@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fanbayes.files import dataset as dataset_module
+from fanbayes.files import text as text_module
 from fanbayes.files.dataset import MISSING, Dataset, DatasetError, from_frame, read_table
 from fanbayes.files.text import SEPARATORS
 
@@ -186,6 +187,28 @@ def test_a_column_that_turns_out_to_be_text_late_is_read_again(write, monkeypatc
     assert values(dataset, "k") == [row.split(",")[0] for row in rows]
     assert values(dataset, "n") == list(range(20))
     assert "line 15: 'x'" in refusal(write("k,n,class\n" + "\n".join(rows)), continuous=["k"])
+
+
+def test_a_file_that_is_emptied_while_it_is_read(write, monkeypatch):
+    path = write(PLAIN)
+    monkeypatch.setattr(text_module, "_fit", lambda sample, separator: (path.write_text("") == 0, 1))
+    assert "data.csv is empty" in refusal(path)
+
+
+@pytest.mark.parametrize(
+    "later", ["k,n,class\n1,1,a\nx,2,b\n", "n,k,class\n1,1,a\n2,2,a\nx,3,b\n"], ids=["rows", "names"]
+)
+def test_a_file_that_changes_before_it_is_read_again(write, monkeypatch, later):
+    monkeypatch.setattr(dataset_module, "_BLOCK", 1)
+    path = write("k,n,class\n1,1,a\n2,2,a\nx,3,b\n")
+    fill = dataset_module._fill
+
+    def fill_and_change(*arguments):
+        fill(*arguments)
+        path.write_text(later)
+
+    monkeypatch.setattr(dataset_module, "_fill", fill_and_change)
+    assert "data.csv changed while it was read: read it again." in refusal(path, target="class")
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=6)

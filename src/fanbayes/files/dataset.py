@@ -477,7 +477,10 @@ def _text_columns(read: Reader, roles: _Roles, missing: Collection[str], decimal
     for column in filter(None, late):
         column.late = False
     if any(late):
-        _fill(late, read()[1], roles.table)
+        again, records = read()
+        _fill(late, records, roles.table)
+        if again != headers or len({sum(map(len, column.blocks)) for column in columns if column}) > 1:
+            raise DatasetError(f"{roles.table} changed while it was read: read it again.")
     return {column.name: column.finish() for column in columns if column}
 
 

@@ -121,15 +121,17 @@ def read_csv(path: Path, encoding: str | None, separator: str | None) -> tuple[l
     """Read the header line of a CSV file, and its records."""
     with _open_text(path, encoding) as file:
         sample = file.read(1 << 16)
+    empty = DatasetError(f"{path} is empty: it needs a line of column names, then a line for each row.")
     if not sample.strip(' "\t\r\n'):
-        raise DatasetError(f"{path} is empty: it needs a line of column names, then a line for each row.")
+        raise empty
     if separator is None:
         separator = max(SEPARATORS, key=partial(_fit, sample))
     elif len(separator) != 1 or separator in '"\r\n':
         raise DatasetError(f"the separator {quoted(separator)} is not a single character such as ',' or ';'.")
     records = _csv_records(path, encoding, separator)
-    _, names = next(records)
-    return [Header(name.strip()) for name in names], records
+    for _, names in records:
+        return [Header(name.strip()) for name in names], records
+    raise empty  # by now
 
 
 def _fit(sample: str, separator: str) -> tuple[bool, int]:
