@@ -78,7 +78,6 @@ def fit(
     from fanbayes.commands.show import print_members, score_text
     from fanbayes.commands.traps import note_training_traps
     from fanbayes.data.frames import rows_of
-    from fanbayes.estimators.fan_cv import FANClassifierCV
     from fanbayes.estimators.progress import reported_to
     from fanbayes.files.model_file import save
 
@@ -99,14 +98,12 @@ def fit(
         _print_columns(console, dataset, columns)
     note_training_traps(dataset)
     clf = classifier(model, criterion, effort, discretize=discretize, components=components, seed=seed, jobs=jobs)
-    if isinstance(clf, FANClassifierCV):
-        with warnings_as_notes():
-            clf.set_params(verbose=not json and console.is_terminal).fit(dataset.X, dataset.y)
-            clf.set_params(verbose=False)
-    else:
-        candidates = _candidates(console, criterion.value, silent=json or model is Model.NB)
-        with warnings_as_notes(), candidates as report, reported_to(report):
-            clf.fit(dataset.X, dataset.y)
+    chooses = model not in (Model.NB, Model.FAN_CV)
+    clf.set_params(verbose=not (json or chooses) and console.is_terminal)
+    candidates = _candidates(console, criterion.value, silent=json or not chooses)
+    with warnings_as_notes(), candidates as report, reported_to(report):
+        clf.fit(dataset.X, dataset.y)
+    clf.set_params(verbose=False)
     save(clf, out)
     if json:
         print_json(_summary(clf, dataset, columns, model, out))

@@ -11,9 +11,8 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from fanbayes.arrays import Floats
 from fanbayes.data.schema import Column, Schema
-
-Floats = NDArray[np.float64]
 
 
 def to_user_table(columns: Mapping[str, Sequence[Any]], frame: str | None) -> Any:

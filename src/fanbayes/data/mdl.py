@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import entr
 
-Floats = NDArray[np.float64]
+from fanbayes.arrays import Floats
+
 Integers = NDArray[np.integer]
 
 # How many cuts, in how many blocks of rows, the search for the best cut looks at in one go: enough to keep

@@ -15,10 +15,11 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from fanbayes.arrays import Mask
+
 Level = str | bool | int | float
 Content = Literal["numbers", "symbols", "nothing"]
 ValueKind = Literal["strings", "booleans", "numbers"]
-Mask = NDArray[np.bool_]
 
 # What the native core reads as it is.
 _NATIVE_TYPES = {np.dtype(name) for name in ("float64", "float32", "int64", "int32", "uint8")}

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fanbayes import _native
+from fanbayes.arrays import Floats
 from fanbayes.data.caching import cached_property, fields_only
 from fanbayes.data.schema import (
     Column,
@@ -22,8 +23,6 @@ from fanbayes.data.schema import (
     symbolic_column,
 )
 from fanbayes.data.sources import NumericColumn, Source, infinite
-
-Floats = NDArray[np.float64]
 
 # Most levels of a code that stands for several columns.
 MOST_FUSED_LEVELS = 256

@@ -15,12 +15,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fanbayes.arrays import Floats
 from fanbayes.data.mdl import cut_points
 from fanbayes.data.schema import Schema
 from fanbayes.data.sources import Source
 from fanbayes.data.table import EncodedTable, binned_codes, layout_of, learn_table
 
-Floats = NDArray[np.float64]
 Treatment = Literal["none", "mdlp", "decorrelate"]
 
 

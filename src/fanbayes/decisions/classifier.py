@@ -16,9 +16,9 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
+from fanbayes.arrays import Floats
 from fanbayes.decisions.costs import Decisions, decide, read_costs
 from fanbayes.decisions.priors import adjust_prior, estimate_prior, read_prior
-from fanbayes.decisions.validation import Floats
 
 
 class CostSensitiveClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]

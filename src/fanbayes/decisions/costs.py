@@ -9,7 +9,8 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fanbayes.decisions.validation import Floats, known_label, probabilities
+from fanbayes.arrays import Floats
+from fanbayes.decisions.validation import known_label, probabilities
 
 
 class Decisions(NamedTuple):

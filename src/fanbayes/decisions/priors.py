@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp, softmax
 from sklearn.exceptions import ConvergenceWarning
 
-from fanbayes.decisions.validation import Floats, distribution, known_label, probabilities
+from fanbayes.arrays import Floats
+from fanbayes.decisions.validation import distribution, known_label, probabilities
 
 # No class that the model knows is ever ruled out for good.
 _TINY = 1e-300

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Floats = NDArray[np.float64]
+from fanbayes.arrays import Floats
 
 # Probabilities in single precision sum to one only so well.
 SUM_TOLERANCE = 1e-4

@@ -9,12 +9,11 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from fanbayes.arrays import Floats
 from fanbayes.data.frames import interval_series
 from fanbayes.data.mdl import assign, cut_points
 from fanbayes.data.sources import NumericColumn, Source, infinite
 from fanbayes.estimators.validation import encode_labels, read_labels, read_rows, read_weights
-
-Floats = NDArray[np.float64]
 
 
 class MDLPDiscretizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]

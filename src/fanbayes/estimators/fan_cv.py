@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from fanbayes.arrays import Floats
 from fanbayes.data.frames import from_user_table, rows_of, to_user_table
 from fanbayes.data.state import Arrays, State, entry, read_table
 from fanbayes.estimators.progress import steps
@@ -24,8 +24,6 @@ from fanbayes.learning.ensembles.average import Average
 from fanbayes.learning.ensembles.candidates import Effort, library
 from fanbayes.learning.ensembles.parallel import parallel_map
 from fanbayes.learning.ensembles.training import Candidate, Training, average_log_score, fit_average
-
-Floats = NDArray[np.float64]
 
 
 class FANClassifierCV(TableClassifier):

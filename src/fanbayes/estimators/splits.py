@@ -8,12 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fanbayes.arrays import Ints, Mask
 from fanbayes.data.table import EncodedTable
 from fanbayes.estimators.tabular import Cases
 from fanbayes.learning.ensembles.folds import Split, deal
-
-Ints = NDArray[np.integer[Any]]
-Mask = NDArray[np.bool_]
 
 
 def split_rows(

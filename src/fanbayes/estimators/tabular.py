@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
+from fanbayes.arrays import Floats
 from fanbayes.data.frames import to_user_rows
 from fanbayes.data.mdl import cut_points
 from fanbayes.data.schema import Schema, category_mask
@@ -36,8 +37,6 @@ from fanbayes.estimators.validation import (
 from fanbayes.learning.e_step import thread_pool
 from fanbayes.learning.predictor import Predictor
 from fanbayes.model.blocks import BLOCKS
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

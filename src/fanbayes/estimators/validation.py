@@ -15,10 +15,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
+from fanbayes.arrays import Floats
 from fanbayes.data.sources import Source, array_sources, frame_sources, is_missing, without_encodings
 from fanbayes.data.traps import absent_trap, warn_of
-
-Floats = NDArray[np.float64]
 
 # Beyond, products of weights with what the rows hold might overflow.
 MOST_CASES = 1e100

@@ -13,12 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from fanbayes.arrays import Floats
 from fanbayes.estimators.tabular import TableClassifier
 from fanbayes.evaluation import metrics, significance
 from fanbayes.evaluation.folds import folds
 from fanbayes.files.dataset import Dataset
-
-Floats = NDArray[np.float64]
 
 MEASURES = {
     "accuracy": "accuracy",

@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from fanbayes.arrays import Floats
 from fanbayes.data.schema import Schema
 from fanbayes.explanation.information import feature_information
 from fanbayes.explanation.profiles import Profiles, component_profiles
 from fanbayes.learning.ensembles.average import Average
 from fanbayes.model.network import Network
-
-Floats = NDArray[np.float64]
 
 _TRAITS = 4
 

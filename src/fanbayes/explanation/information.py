@@ -15,14 +15,11 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import xlogy
 
+from fanbayes.arrays import Floats, Mask
 from fanbayes.data.schema import Schema
 from fanbayes.model.network import Network
-
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 _NUMBERS_AT_ONCE = 1 << 21
 

@@ -16,11 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
+from fanbayes.arrays import Floats
 from fanbayes.data.schema import Schema
 from fanbayes.model.blocks.categorical import level_names
 from fanbayes.model.network import Network
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

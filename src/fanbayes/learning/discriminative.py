@@ -16,15 +16,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from fanbayes.arrays import Floats
 from fanbayes.data.table import EncodedTable
 from fanbayes.learning.e_step import ThreadPool, e_step
 from fanbayes.model.network import Network, Statistics
-
-Floats = NDArray[np.float64]
-
 
 # How much it costs to move, in cases.
 STRENGTH = 0.3

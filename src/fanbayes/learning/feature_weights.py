@@ -19,12 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from fanbayes.arrays import Floats
 from fanbayes.data.table import EncodedTable
 from fanbayes.learning.e_step import ThreadPool, e_step
 from fanbayes.model.network import Network
 from fanbayes.model.weighted_network import WeightedNetwork
-
-Floats = NDArray[np.float64]
 
 MOST = 3.0
 # The search ends when a step gains less than this share of the loss.

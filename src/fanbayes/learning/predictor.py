@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fanbayes.arrays import Floats
 from fanbayes.data.caching import cached_property, fields_only
 from fanbayes.data.schema import Schema
 from fanbayes.data.state import Arrays, State, entry, grouped, prefixed, read_array, require
@@ -21,7 +22,6 @@ from fanbayes.model.sampling import draw
 from fanbayes.model.state import network_state, read_network
 from fanbayes.model.weighted_network import WeightedNetwork
 
-Floats = NDArray[np.float64]
 Sample = tuple[list[NDArray[Any]], NDArray[np.intp]]  # columns in their own units, classes
 
 

@@ -11,14 +11,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
+from fanbayes.arrays import Floats
 from fanbayes.data.caching import cached_property, fields_only
 from fanbayes.model.network import Network, Terms
 from fanbayes.model.structure import Structure
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

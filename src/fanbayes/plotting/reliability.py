@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from fanbayes.arrays import Floats
 from fanbayes.evaluation.metrics import N_BINS, ReliabilityCurve, Strategy, reliability_curve
 from fanbayes.plotting.display import Display
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-Floats = NDArray[np.float64]
 
 
 class ReliabilityDisplay(Display):

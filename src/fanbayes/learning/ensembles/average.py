@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from fanbayes.arrays import Floats
 from fanbayes.data.schema import Schema
 from fanbayes.data.state import (
     Arrays,
@@ -33,8 +33,6 @@ from fanbayes.learning.completion import Completions, Imputer, blocks, filled, m
 from fanbayes.learning.e_step import ThreadPool, posterior
 from fanbayes.learning.predictor import NetworkPredictor, Sample, WeightedPredictor
 from fanbayes.model.state import FAN, read_network
-
-Floats = NDArray[np.float64]
 
 # Numbers are not taken to be further out than so many standard deviations of their column.
 FURTHEST = 1e3

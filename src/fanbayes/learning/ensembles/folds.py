@@ -10,15 +10,12 @@ depend on what the rows contain and on their weights, so that a row of weight 2 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
+from fanbayes.arrays import AnyInts, Floats
 from fanbayes.data.table import EncodedTable
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.integer[Any]]
 Split = tuple[Floats, Floats]
 
 # Cases that are dealt out one by one; of more, several at a time.
@@ -26,7 +23,7 @@ MOST_CASES = 1 << 20
 
 
 def deal(
-    labels: Ints, weights: Floats, table: EncodedTable, n_folds: int, seed: int, groups: Ints | None
+    labels: AnyInts, weights: Floats, table: EncodedTable, n_folds: int, seed: int, groups: AnyInts | None
 ) -> tuple[float, Floats]:
     """Number of cases to deal out, and the share of each row that each fold holds out (n_folds, n_rows).
 
@@ -45,7 +42,7 @@ def deal(
     return len(fold), (fold[group] == np.arange(n_folds)[:, None]).astype(np.float64)
 
 
-def _dealt(labels: Ints, weights: Floats, key: Ints, n_folds: int, rng: np.random.Generator) -> Floats:
+def _dealt(labels: AnyInts, weights: Floats, key: AnyInts, n_folds: int, rng: np.random.Generator) -> Floats:
     """Share of each row in each fold (n_folds, n_rows): the cases of a class, shuffled and dealt like cards.
 
     Equal rows together are a line of as many cases as they weigh, whose k-th case is shuffled by the content of the
@@ -74,7 +71,7 @@ def _dealt(labels: Ints, weights: Floats, key: Ints, n_folds: int, rng: np.rando
     return np.asarray(share / share.sum(axis=0))
 
 
-def _scattered(numbers: Ints, rng: np.random.Generator) -> NDArray[np.uint32]:
+def _scattered(numbers: AnyInts, rng: np.random.Generator) -> NDArray[np.uint32]:
     """Other numbers, equal where the numbers are, in an order that depends on the generator."""
     mixed = numbers.astype(np.uint64)
     for _ in range(3):
@@ -84,8 +81,8 @@ def _scattered(numbers: Ints, rng: np.random.Generator) -> NDArray[np.uint32]:
 
 
 def _fold_of_groups(
-    group: Ints, labels: Ints, weights: Floats, key: Ints, n_folds: int, rng: np.random.Generator
-) -> Ints:
+    group: AnyInts, labels: AnyInts, weights: Floats, key: AnyInts, n_folds: int, rng: np.random.Generator
+) -> AnyInts:
     """Fold of each group (n_groups,): those of a class, the heaviest of the group's, dealt out by weight."""
     n_groups, n_classes = int(group.max()) + 1, int(labels.max()) + 1
     pair, pair_of = np.unique(group.astype(np.int64) * n_classes + labels, return_inverse=True)

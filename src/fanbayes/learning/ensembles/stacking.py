@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-
+from fanbayes.arrays import Floats
 
 # Cases that are added to every member: what tells two of them apart must be worth more.
 ALPHA = 0.1

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from fanbayes.arrays import Floats
 from fanbayes.data.table import EncodedTable
 from fanbayes.data.views import TrainingTable, Treatment, View
 from fanbayes.learning.completion import Completions, Imputer, filled, seldom_missing
@@ -22,7 +23,6 @@ from fanbayes.learning.ensembles.stacking import stack
 from fanbayes.learning.feature_weights import FeatureWeights, HeldOut, learn_feature_weights, neutral
 from fanbayes.learning.predictor import WeightedPredictor
 
-Floats = NDArray[np.float64]
 Weighting = Literal["none", "common", "each"]
 Report = Callable[[str, int], None]
 
