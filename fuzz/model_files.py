@@ -173,50 +173,51 @@ def _change_array(rng: np.random.Generator, header: dict[str, Any], arrays: dict
         array = array.copy()
         array.flat[rng.integers(array.size)] = _pick(rng, [*map(float, NUMBERS), math.nan, math.inf, -math.inf])
         arrays[name] = array
-    elif name.endswith(("mean", "weights", "feature_weights", "offset", "mixing")):
+    elif name.endswith(("weights", "offset", "mixing")):
         with np.errstate(over="ignore"):  # of an array that another change made large, or narrow
             arrays[name] = array * 10.0 ** rng.uniform(-60, 60)
-    elif name.endswith("sigma2"):
-        arrays[name] = 10.0 ** rng.uniform(-100, 100, array.shape)
+    elif name.endswith("cells.gaussian") and array.ndim == 2:  # means, then variances
+        half = len(array) // 2
+        with np.errstate(over="ignore"):
+            means = array[:half] * 10.0 ** rng.uniform(-60, 60)
+        arrays[name] = np.concatenate([means, 10.0 ** rng.uniform(-100, 100, array[half:].shape)])
     elif arrays[name].ndim:
         arrays[name] = np.roll(array, 1, axis=0) if rng.random() < 0.5 else array[::-1]
 
 
 def _change_distributions(rng: np.random.Generator, header: dict[str, Any], arrays: dict[str, Any]) -> None:
     """Make the distributions of a table extreme; they still sum to one."""
-    name = _pick(rng, [name for name in arrays if name.endswith(("log_table", "log_factor.class"))] or [*arrays])
-    array = np.atleast_1d(arrays[name])
-    if name.endswith("log_factor.class"):
-        pieces = [slice(None)]
-    elif name == "log_table":
-        ends = np.cumsum([0, *(len(c["levels"]) + bool(c["cuts"]) + len(c["cuts"]) for c in _discrete(header))])
-        pieces = [slice(a, b) for a, b in itertools.pairwise(ends.tolist())]
-    else:
+    names = [name for name in arrays if name.endswith(("cells.categorical", "log_factor.class"))]
+    if not names:
         return
-    if sum(len(array[piece]) for piece in pieces) != len(array):
-        return  # another change came before
+    name = _pick(rng, names)
+    array = np.atleast_1d(arrays[name]).astype(np.float64)
     if not np.isfinite(array).all():
-        return
-    array = array - 10.0 ** rng.uniform(-3, 5.9) * (rng.random(array.shape) < 0.5)
-    for piece in pieces:
-        array[piece] -= np.logaddexp.reduce(array[piece], axis=0)
+        return  # another change came before
+    # Zeros, for a missing value, end each column of a table.
+    last = np.flatnonzero((array == 0).all(axis=1)) if array.ndim == 2 else np.array([len(array)])
+    for start, end in itertools.pairwise([-1, *last.tolist()]):
+        piece = array[start + 1 : end]
+        piece -= 10.0 ** rng.uniform(-3, 5.9) * (rng.random(piece.shape) < 0.5)
+        if len(piece):
+            piece -= np.logaddexp.reduce(piece, axis=0)
     arrays[name] = array
 
 
 def _repeat_column(rng: np.random.Generator, header: dict[str, Any], arrays: dict[str, Any]) -> None:
     """Give the last discrete column of a single model many copies, with values far apart, as a wide table has."""
     columns = _discrete(header)
-    if not columns or columns[-1]["kind"] != "discrete" or "log_table" not in arrays or "views" in header:
+    if not columns or columns[-1]["kind"] != "discrete" or "cells.categorical" not in arrays or "views" in header:
         return
     last, n = columns[-1], int(rng.integers(1, 300))
     levels = len(last["levels"])
-    if levels < 1 or len(arrays["log_table"]) < levels:
+    table = arrays["cells.categorical"]
+    if levels < 1 or table.ndim != 2 or len(table) <= levels:
         return
     wide = [int(2 ** rng.integers(1, 62)) * k for k in range(levels)] if rng.random() < 0.5 else last["levels"]
     copies = [{**last, "name": f"copy {k}", "levels": wide} for k in range(n)]
     header["schema"]["columns"] += copies
-    table = arrays["log_table"]
-    arrays["log_table"] = np.concatenate([table, *[table[-levels:]] * n])
+    arrays["cells.categorical"] = np.concatenate([table, *[table[-levels - 1 :]] * n])
 
 
 def _discrete(header: dict[str, Any]) -> list[dict[str, Any]]:
