@@ -144,7 +144,7 @@ def select(problem: Problem, search: Search, n_classes: int, report: Callable[[F
 def _with_rivals_finished(
     problem: Problem, search: Search, fits: list[Fit], report: Callable[[Fit], None]
 ) -> Selection:
-    """EMState on with all that are not far behind the best, and report them again."""
+    """Go on with all that are not far behind the best, and report them again."""
     margin = BEHIND * problem.data.total_weight
     best = {criterion: max(getattr(fit.scores, criterion) for fit in fits) for criterion in search.criteria}
 
