@@ -43,8 +43,10 @@ def fine_tune(table: EncodedTable, network: Network, pool: ThreadPool) -> Networ
     n_factors = network.factors.shape[1]
     sizes = [n_factors, *(p.block.n_steps * network.structure.n_cells for p in network.model.places)]
 
+    ends = np.cumsum(sizes).tolist()
+
     def at(step: Floats) -> Network:
-        factors, *steps = np.split(step, np.cumsum(sizes)[:-1])
+        factors, *steps = (step[a:b] for a, b in zip([0, *ends], ends))
         moved = [
             p.block.move(cells, shared, own.reshape(1, p.block.n_steps, -1))
             for (p, cells, shared), own in zip(network.parts, steps)

@@ -84,9 +84,12 @@ class Terms:
 
     def weighted(self, weights: Floats, offset: Floats, layout: Layout) -> Terms:
         """Every column's terms times its weight (n_columns,), and an offset for each class (n_classes,)."""
-        discrete, numbers = np.split(weights, [layout.n_discrete])
-        factor = np.stack([np.sqrt(numbers), np.sqrt(numbers), numbers], axis=1)  # of slope, intercept, log_norm
-        factor[layout.n_numbers - self.n_linear :, 0] = numbers[layout.n_numbers - self.n_linear :]
+        discrete, numbers = weights[: layout.n_discrete], weights[layout.n_discrete :]
+        factor = np.empty((len(numbers), 3))  # of slope, intercept, log_norm
+        factor[:, 0] = factor[:, 1] = np.sqrt(numbers)
+        factor[:, 2] = numbers
+        if self.n_linear:
+            factor[-self.n_linear :, 0] = numbers[-self.n_linear :]
         return Terms(
             self.structure,
             self.log_weight + offset[self.structure.class_of],

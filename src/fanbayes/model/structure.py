@@ -134,7 +134,8 @@ class Structure:
 
     def split(self, factors: Floats) -> list[Floats]:
         """Each factor by itself, (..., n_entries), of all in one array."""
-        return np.split(factors, self.factor_ends[:-1], axis=-1)
+        ends = self.factor_ends.tolist()
+        return [factors[..., a:b] for a, b in zip([0, *ends], ends)]
 
     def log_weight(self, factors: Floats) -> Floats:
         """Log probability of each state (n_networks, n_states), of the logarithms of the factors."""
