@@ -401,6 +401,8 @@ def structure_of(factors, n_components):
         ({"settings": {"categorical_features": {"a": 1}}}, "categorical_features is no setting"),
         ({"settings": {"criterion": "x\n" * 1000}}, "criterion='x"),
         ({"settings": {"random_state": [[1]]}}, "random_state is no setting"),
+        ({"settings": {"distributions": {"a": 1}}}, "distributions is no setting"),
+        ({"settings": {"distributions": [["a", 1]]}}, "distributions is no setting"),
         ({"structure": structure_of(["class", "component | class"], [1, 2])}, "inconsistent"),
         ({"structure": structure_of(["class", "component | class"], [2, 2, 0])}, "inconsistent"),
         ({"structure": structure_of(["class", "component"], [1, 2, 3])}, "inconsistent"),

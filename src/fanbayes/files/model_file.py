@@ -153,6 +153,7 @@ def _with_settings(kind: type[Classifier], settings: dict[str, Any]) -> Classifi
 
 def _mapping(value: Any, name: str) -> Any:
     """Inverse of `_setting` for numbers by class, and distributions by column."""
+    require(not isinstance(value, dict), f"its {name} is no setting")
     if not isinstance(value, list):
         return value
     kind = _MAPPINGS[name]
