@@ -6,8 +6,6 @@ Pure functions find them, one for each kind of trap; `warn_of` is the one place 
 from __future__ import annotations
 
 import re
-import sys
-import warnings
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -18,6 +16,7 @@ from numpy.typing import NDArray
 from fanbayes.data.schema import Column, Schema
 from fanbayes.data.sources import Level, Source
 from fanbayes.data.table import EncodedTable
+from fanbayes.data.warning import warn
 
 TrapKind = Literal[
     "few_values", "identifier", "missing_text", "decimal_comma", "constant", "weights", "unseen", "absent"
@@ -84,11 +83,8 @@ def with_remedy(trap: Trap, remedy: str) -> str:
 
 def warn_of(traps: Iterable[Trap]) -> None:
     """Issue a warning for each trap, at the line that called the library."""
-    frame, level = sys._getframe(), 1
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("fanbayes."):
-        frame, level = frame.f_back, level + 1
     for trap in traps:
-        warnings.warn(DataWarning(trap), stacklevel=level)
+        warn(DataWarning(trap))
 
 
 # ---------------------------------------------------------------- in training

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -12,6 +11,7 @@ from scipy.special import logsumexp, softmax
 from sklearn.exceptions import ConvergenceWarning
 
 from fanbayes.arrays import Floats
+from fanbayes.data.warning import warn
 from fanbayes.decisions.validation import distribution, known_label, probabilities
 
 # No class that the model knows is ever ruled out for good.
@@ -101,11 +101,7 @@ def estimate_prior(
         q = leap if np.log(likelihood @ leap).sum() >= np.log(likelihood @ second).sum() else second
         n_iter += 2
     if gradient.max() > 1.0 + tol:
-        warnings.warn(
-            f"the class prior did not converge in {n_iter} steps; increase max_iter or tol",
-            ConvergenceWarning,
-            stacklevel=2,
-        )
+        warn(ConvergenceWarning(f"the class prior did not converge in {n_iter} steps; increase max_iter or tol"))
     prior = np.zeros(len(old))
     prior[known] = q / q.sum()
     return PriorEstimate(prior, n_iter)

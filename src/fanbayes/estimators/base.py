@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +20,7 @@ from fanbayes.data.schema import Schema
 from fanbayes.data.state import Arrays, State, entry, read_array, read_table, require
 from fanbayes.data.table import EncodedTable
 from fanbayes.data.views import View
+from fanbayes.data.warning import warn
 from fanbayes.estimators.progress import progress
 from fanbayes.estimators.tabular import TableClassifier, check_numbers
 from fanbayes.estimators.validation import require_choice, require_integer, require_real
@@ -156,14 +156,13 @@ class NetworkClassifier(TableClassifier):
                     f"the best of {fit.n_iter} passes with {fit.n_components} components is kept, and EM came to rest "
                     "below it: variance_estimator='paper' maximises nothing; 'map' does"
                 )
-            warnings.warn(said, ConvergenceWarning, stacklevel=4)
+            warn(ConvergenceWarning(said))
         if search.is_capped and fit.n_components == search.sizes[-1]:
-            warnings.warn(
+            said = (
                 f"the best number of components, {fit.n_components}, is the largest allowed; increase max_components, "
-                "or give a number (n_components; --components in the command)",
-                ConvergenceWarning,
-                stacklevel=4,
+                "or give a number (n_components; --components in the command)"
             )
+            warn(ConvergenceWarning(said))
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 
 from fanbayes.arrays import Ints, Mask
 from fanbayes.data.table import EncodedTable
+from fanbayes.data.warning import warn
 from fanbayes.estimators.tabular import Cases
 from fanbayes.learning.ensembles.folds import Split, deal
 
@@ -36,11 +36,11 @@ def split_rows(
         some = (cases.labels[labelled], weights[labelled], table.only(labelled))
         n_units, share = deal(*some, n_folds, seed, None if groups is None else groups[labelled])
         if n_units < 2 * n_folds:
-            warnings.warn(
+            said = (
                 f"{n_units:g} labelled cases are too few to judge models by in {n_folds} folds: the only member is "
-                "naive Bayes; label more rows or use fewer folds (cv)",
-                stacklevel=5,
+                "naive Bayes; label more rows or use fewer folds (cv)"
             )
+            warn(UserWarning(said))
             return []
         held_out = np.zeros((n_folds, len(weights)))
         held_out[:, labelled] = share * weights[labelled]
