@@ -55,7 +55,7 @@ def seconds_per_iteration(
 ) -> list[float]:
     """Time that one more iteration takes: the difference of a long and a short run, set-up cancelled.
 
-    A fit is told how many iterations to make, and may return how many times it looked at all rows (`passes`).
+    A fit is told how many iterations to make, and may return how many passes over all rows it took (`passes`).
     """
     made = {}
 
@@ -67,7 +67,7 @@ def seconds_per_iteration(
 
 
 def passes(fit: Callable[[], Any], n_rows: int) -> float:
-    """Looks at all rows that a fit of ours takes: a look at half of them is half a pass."""
+    """Passes over all rows that a fit of ours takes; one over half of them is half a pass."""
     before = _native.rows_visited()
     fit()
     return (_native.rows_visited() - before) / n_rows

@@ -113,7 +113,7 @@ def completion(net: Plain, rows: Rows, hard: bool) -> np.ndarray:
 
 
 def states_of(net: Plain, label: int) -> list[int]:
-    """A labelled row visits the states of its class, an unlabelled one all."""
+    """A labelled row may be in the states of its class, an unlabelled one in all."""
     return [s for s, c in enumerate(net.class_of) if label in (-1, c)]
 
 

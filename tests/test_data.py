@@ -203,7 +203,7 @@ def test_the_native_run_takes_the_same_steps(kind, hard, options):
 @pytest.mark.parametrize("options", list(VARIANCES.values())[:3], ids=list(VARIANCES)[:3])
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_native_run_takes_the_same_accelerated_step(kind, options):
-    """The last of two passes: later on the native run visits fewer rows, and so may go elsewhere."""
+    """The last of two passes: later on the native run takes fewer rows, and so may go elsewhere."""
     taken = 0
     for seed in range(5):
         world = make_world(seed, kind, options=options)

@@ -1,4 +1,4 @@
-"""Sharpened networks against (D1) written out here, and against logistic regression."""
+"""Fine-tuned networks against (D1) written out here, and against logistic regression."""
 
 from dataclasses import replace
 

@@ -178,14 +178,14 @@ def test_a_pass_too_many_is_not_taken():
 
 
 @pytest.mark.parametrize("accelerate", [False, True])
-def test_rows_that_are_visited_are_counted(accelerate):
-    """In plain EM a pass visits all rows. Long steps that fail count as well: they leave the objective as it was."""
+def test_rows_that_are_taken_are_counted(accelerate):
+    """In plain EM a pass takes all rows. Long steps that fail count as well: they leave the objective as it was."""
     failed = 0
     for seed in range(6):
         before = _native.rows_visited()
         end = run(make_world(seed, "fm", n=80), n_passes=40, tol=1e-9, accelerate=accelerate)
-        visited = _native.rows_visited() - before
-        assert visited <= 80 * end.n_iter if accelerate else visited == 80 * end.n_iter
+        taken = _native.rows_visited() - before
+        assert taken <= 80 * end.n_iter if accelerate else taken == 80 * end.n_iter
         failed += int((np.diff(end.traces[0])[1:-1:2] == 0.0).sum())
     assert (failed > 0) == accelerate  # else this would test nothing
 
@@ -199,11 +199,11 @@ def test_it_stops_when_nothing_is_gained():
     assert further.objective[0] - end.objective[0] <= 1e-5 * world.table.total_weight
 
 
-# ---------------------------------------------------------------- settled rows
+# ---------------------------------------------------------------- lazy EM
 
 
 def separated_world(seed, kind, n, by=5.0, **changed):
-    """Components so far apart that most rows are settled, and a network that has them about right."""
+    """Components so far apart that most rows can be frozen, and a network that has them about right."""
     world = make_world(seed, kind, n=n, n_numbers=4, missing=0.05, **changed)
     rng, network = np.random.default_rng(seed), world.network
     mean = by * rng.standard_normal(builders.part(network, "mean").shape)
@@ -224,7 +224,7 @@ def run_and_rows(world, n_passes, pool=None, tol=0.0):
     return end, (end.shares[0, 1:] * world.table.n_rows).round().astype(int).tolist()
 
 
-def in_doubt(world, network):
+def is_active(world, network):
     """Rows whose most probable state has less than 0.99."""
     joint = posterior(world.table, network.terms, "states", None)
     labels = world.table.labels[:, None]
@@ -234,24 +234,24 @@ def in_doubt(world, network):
 
 @pytest.mark.parametrize("kind", ["fan", "per_class", "fm"])
 @pytest.mark.parametrize("unlabelled", [0.0, 0.3])
-def test_settled_rows_are_remembered(kind, unlabelled):
-    """The same steps in NumPy: rows in doubt are visited, the rest stays as it was, in the objective a bound."""
+def test_frozen_rows_are_remembered(kind, unlabelled):
+    """The same steps in NumPy: active rows are taken, the frozen ones stay as they were, in the objective a bound."""
     world = separated_world(3, kind, 150, by=2.0, unlabelled=unlabelled)
     everything = lambda network: e_step(world.table, network.terms, False, None)  # noqa: E731
     step = world.network.model.estimate
     first = step(everything(world.network))
-    doubtful = in_doubt(world, first)
-    assert 0 < doubtful.sum() < 0.5 * len(doubtful)
-    settled = e_step(world.table.only(~doubtful), first.terms, False, None)
-    entropy = settled.log_likelihood - first.log_likelihood_of(settled)
+    active = is_active(world, first)
+    assert 0 < active.sum() < 0.5 * len(active)
+    frozen = e_step(world.table.only(~active), first.terms, False, None)
+    entropy = frozen.log_likelihood - first.log_likelihood_of(frozen)
 
     def from_memory(network):
-        seen = e_step(world.table.only(doubtful), network.terms, False, None)
-        objective = seen.log_likelihood + network.log_likelihood_of(settled) + entropy + network.log_prior()
-        return seen + settled, float(objective[0])
+        seen = e_step(world.table.only(active), network.terms, False, None)
+        objective = seen.log_likelihood + network.log_likelihood_of(frozen) + entropy + network.log_prior()
+        return seen + frozen, float(objective[0])
 
     end, rows = run_and_rows(world, 4)
-    assert rows == [150, doubtful.sum(), doubtful.sum(), 150]
+    assert rows == [150, active.sum(), active.sum(), 150]
     trace = end.traces[0]
     np.testing.assert_allclose(trace[1], world.objective(network=first), rtol=1e-9)
     # Both passes of the first cycle: a step, and an accelerated one from it, which may fail.
@@ -438,7 +438,7 @@ def test_no_rows_teach_nothing(kind):
 
 
 def test_memory_is_exact_where_numbers_are_far_from_zero():
-    """The bound of settled rows is a difference of large numbers, if one is careless; here mean^2 / sigma^2 is 1e12."""
+    """The bound of frozen rows is a difference of large numbers, if one is careless; here mean^2 / sigma^2 is 1e12."""
     world = separated_world(3, "fan", 200, by=3.0, options=EstimationOptions(variance_floor=1e-9))
     mean, sigma2 = (builders.part(world.network, name) for name in ("mean", "sigma2"))
     far = replace(

@@ -71,9 +71,9 @@ def estimate_prior(
     """Class prior of the rows themselves, by EM (Saerens, Latinne & Decaestecker 2002, section 2.3).
 
     The prior q maximises the likelihood of the rows, ``sum_i log sum_c q(c) p(c | x_i) / old(c)``, under label shift
-    (see `adjust_prior`): each step replaces q by the mean of the posteriors under q; after two of them, a leap is
-    tried in the direction they take. The likelihood is concave: its gradient bounds what is left to gain, and the
-    steps end when that is no more than `tol` nats a row.
+    (see `adjust_prior`): each step replaces q by the mean of the posteriors under q; after two of them, an
+    accelerated one is tried in the direction they take. The likelihood is concave: its gradient bounds what is left to
+    gain, and the steps end when that is no more than `tol` nats a row.
 
     Parameters
     ----------
@@ -97,8 +97,8 @@ def estimate_prior(
     while (gradient := _gradient(likelihood, q)).max() > 1.0 + tol and n_iter < max_iter:
         first = q * gradient
         second = first * _gradient(likelihood, first)
-        leap = _leap(q, first, second)
-        q = leap if np.log(likelihood @ leap).sum() >= np.log(likelihood @ second).sum() else second
+        far = _accelerated(q, first, second)
+        q = far if np.log(likelihood @ far).sum() >= np.log(likelihood @ second).sum() else second
         n_iter += 2
     if gradient.max() > 1.0 + tol:
         warn(ConvergenceWarning(f"the class prior did not converge in {n_iter} steps; increase max_iter or tol"))
@@ -112,7 +112,7 @@ def _gradient(likelihood: Floats, q: Floats) -> Floats:
     return np.asarray((1.0 / (likelihood @ q)) @ likelihood / len(likelihood))
 
 
-def _leap(q: Floats, first: Floats, second: Floats) -> Floats:
+def _accelerated(q: Floats, first: Floats, second: Floats) -> Floats:
     """Where two steps of EM seem to lead (SQUAREM: Varadhan & Roland 2008, scheme S3), in log coordinates."""
     a, b, c = (np.log(np.maximum(x, _TINY)) for x in (q, first, second))
     r, v = b - a, c - 2 * b + a

@@ -263,8 +263,8 @@ class NetworkClassifier(TableClassifier):
         -------
         table
             With columns "class" and "component" (as far as the feature depends on them), then "level" and
-            "probability" of a discrete feature, or "mean" and "variance", in the column's unit, of a
-            continuous one.
+            "probability" of a discrete feature, "rate" of counts, or "mean" and "variance", in the column's
+            unit, of other numbers and of a number that is constant.
         """
         check_is_fitted(self)
         columns = feature_parameters(self.network_, self.schema_, feature, self.classes_.tolist())

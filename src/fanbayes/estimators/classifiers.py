@@ -214,7 +214,8 @@ class FANClassifier(_HiddenClassifier):
         Starts for each number of components; the worse half is dropped repeatedly, the best is finished. Before, they
         exchange what they found for each class.
     max_iter : int, default=1000
-        Most passes over the data for one number of components. Some of them skip rows whose component is settled.
+        Most passes over the data for one number of components. Some of them are lazy: they skip
+        rows whose component is certain.
     tol : float, default=1e-6
         EM stops when a step gains no more than this per case.
     categorical_features : "from_dtype", "all", None, or array-like of names, indices or bool
@@ -241,8 +242,8 @@ class FANClassifier(_HiddenClassifier):
     components_per_class_ : dict
         Number of components of each class.
     selection_ : table
-        Every candidate: its size, scores, passes, convergence, starts and seconds. Those that are far behind the best
-        are not climbed to the end.
+        Every candidate: its size, scores, passes, convergence, starts and seconds. EM is not run to the end for
+        those that are far behind the best.
     starts_ : table
         Every start: its size, origin, last objective, passes and what became of it. On large tables, objective and
         passes of those that were stopped are over the cases that the short runs saw; the best's are over all.

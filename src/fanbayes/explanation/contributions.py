@@ -265,7 +265,7 @@ class _Terms:
 
 def _terms(network: Network, levels: Ints, numbers: Floats, states: Ints, log_weight: Floats) -> _Terms:
     """A_i(c) of rows, given the states (n, n_components) of their classes and log p(c, h)."""
-    log_p = log_probabilities(network, levels, numbers, network.structure.cell_of[states])
+    log_p = network.terms.log_prob(levels, numbers, network.structure.cell_of[states])
     slope = log_p.sum(axis=1)
     log_joint = logsumexp(log_weight + slope, axis=1)
     responsible = np.argmax(log_weight + slope, axis=1)
@@ -328,11 +328,6 @@ def _spread(a: Floats, slope: Floats, length: float) -> Floats:
         reach = np.minimum(reach, np.maximum(a - a[row, lead], b - b[row, lead]))
     matters = reach > _NEGLIGIBLE
     return np.asarray(np.where(matters, slope, -np.inf).max(axis=1) - np.where(matters, slope, np.inf).min(axis=1))
-
-
-def log_probabilities(network: Network, levels: Ints, numbers: Floats, cells: Ints) -> Floats:
-    """Log p(x_i | cell) (n_rows, n_features, n_components), 0 where missing; cells : (n_rows, n_components)."""
-    return network.terms.log_prob(levels, numbers, cells)
 
 
 def _states_of_classes(network: Network) -> tuple[Ints, Floats]:

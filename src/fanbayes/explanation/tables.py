@@ -15,13 +15,13 @@ from fanbayes.model.network import Network
 def feature_parameters(
     network: Network, schema: Schema, feature: str | int, classes: Sequence[Any]
 ) -> dict[str, list[Any]]:
-    """p(x | cell), or mean and variance in the column's own unit, of one feature.
+    """Parameters of one feature, in the column's own unit.
 
     Returns
     -------
     dict of equally long columns
-        "class" and "component" as far as the feature depends on them, then "level" and "probability", or
-        "mean" and "variance".
+        "class" and "component" as far as the feature depends on them, then what its block describes: "level" and
+        "probability", "mean" and "variance", "rate".
     """
     j = schema.position(feature)
     column, n = schema[j], network.structure.n_cells

@@ -1,1 +1,1 @@
-"""How it is learnt: expectation, EM, starts, scores, selection."""
+"""How it is learnt: E-step, EM, starts, scores, selection."""

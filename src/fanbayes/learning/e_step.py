@@ -1,7 +1,7 @@
 """The E-step and the posterior: blocks of rows and threads around the native core.
 
-Rows are cut into blocks whose number depends on the table alone; blocks are added up in their order. So
-the result does not depend on the number of threads.
+Rows are cut into blocks whose number depends on the table and the structure alone; blocks are added up in their order.
+So the result does not depend on the number of threads.
 """
 
 from __future__ import annotations

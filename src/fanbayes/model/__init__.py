@@ -1,1 +1,1 @@
-"""What is believed: structures, families, networks."""
+"""What is believed: structures, blocks of columns, networks."""

@@ -79,9 +79,6 @@ class Terms:
     numeric: Floats
     n_linear: int
 
-    def __len__(self) -> int:
-        return len(self.log_weight)
-
     def weighted(self, weights: Floats, offset: Floats, layout: Layout) -> Terms:
         """Every column's terms times its weight (n_columns,), and an offset for each class (n_classes,)."""
         discrete, numbers = weights[: layout.n_discrete], weights[layout.n_discrete :]

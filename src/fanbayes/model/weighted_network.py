@@ -1,4 +1,4 @@
-"""A network with feature weights: generative parameters, discriminative exponents.
+"""A network with feature weights: generative parameters, weights that were learnt to tell classes apart.
 
     log p(c) + b_c + log sum_h p(h) prod_i p(x_i | c, h)^{w_i}                                       (E1)
 
@@ -35,9 +35,6 @@ class WeightedNetwork:
     offset: Floats
 
     __getstate__ = fields_only
-
-    def __len__(self) -> int:
-        return len(self.network)
 
     @property
     def structure(self) -> Structure:

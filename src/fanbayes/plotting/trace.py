@@ -1,4 +1,4 @@
-"""How EM climbs from its starts."""
+"""The objective of EM, from its starts on."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class TraceDisplay(Display):
-    """What EM climbed, pass by pass, from every start.
+    """The objective of EM, pass by pass, from every start.
 
     Parameters
     ----------
