@@ -502,12 +502,21 @@ def test_poisson_prior_is_scipys():
     assert found == pytest.approx(stats.gamma.logpdf(2.3, counts.A, scale=1 / counts.B))
 
 
+@pytest.mark.parametrize("rate", [1e-100, 0.5, 7.0, 1e4, 9.9e8, 1e9, 1e10, 1e12])
+def test_poisson_quantiles_are_the_least_counts_that_are_reached(rate):
+    u = np.array([1e-300, 1e-10, 0.02, 0.5, 0.7, 0.999, 1 - 1e-12])
+    found = BLOCKS["poisson"](1, 1).quantile(np.array([[rate]]), np.zeros(0), 0, np.zeros(len(u), dtype=int), u)
+    assert (found == np.floor(found)).all()
+    assert (stats.poisson.cdf(found - 1, rate) < u + 1e-9).all()
+    assert (stats.poisson.cdf(found, rate) > u - 1e-9).all()
+
+
 @pytest.mark.parametrize(("x", "refused"), [([0.0, 3.0], False), ([0.5], True), ([-1.0], True), ([], False)])
 def test_poisson_takes_counts_only(x, refused):
     assert BLOCKS["poisson"].refuses(np.array(x)) == refused
 
 
-@pytest.mark.parametrize("rates", [[1e-3, 5e3], [1.0, 1e6], [30.0, 3e3, 1e5], [1e9, 1e9 + 1e5]])
+@pytest.mark.parametrize("rates", [[1e-3, 5e3], [1.0, 1e6], [5.0, 1e9], [30.0, 3e3, 1e5], [1e9, 1e9 + 1e5]])
 def test_sums_over_counts_of_rates_far_apart(rates):
     block = BLOCKS["poisson"](1, len(rates))
     p, weight = block.density(np.array([rates]), np.zeros(0), 0)

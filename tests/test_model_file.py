@@ -22,7 +22,7 @@ from sklearn.exceptions import NotFittedError
 from fanbayes import FANClassifier, FANClassifierCV, FMClassifier, NBClassifier
 from fanbayes.data import state
 from fanbayes.files.container import pack, read
-from fanbayes.files.model_file import ModelFileError, load, save
+from fanbayes.files.model_file import ModelFileError, load, save, to_state
 
 DATA = Path(__file__).parent / "data"
 
@@ -450,6 +450,27 @@ def test_inconsistent_columns(change, sample):
     schema = {**plain["schema"], "columns": [{**first, **change}, *others]}
     sentence = refusal(sealed({**plain, "schema": schema}, arrays), path)
     assert "schema is damaged" in sentence or "its header has no" in sentence
+
+
+@pytest.mark.parametrize("change", [{"scale": 3.0}, {"centre": 5.5}, {"exponent": -1000}], ids=str)
+def test_counts_are_taken_as_they_are(change, tmp_path):
+    X, y = make_rows()
+    rows = X.assign(count=np.arange(len(X)) % 7)
+    clf = fit(NBClassifier(distributions={"count": "poisson"}), rows, y)
+    header, arrays = to_state(clf)
+    column = next(c for c in header["schema"]["columns"] if c["name"] == "count")
+    column |= change
+    assert "its schema is damaged" in refusal(sealed(header, arrays), tmp_path / "model.fan")
+
+
+def test_numbers_are_no_categories(tmp_path):
+    """Not even in a file that has the arrays of such a model."""
+    X, y = make_rows()
+    header, arrays = to_state(NBClassifier().fit(X[["length"]].to_numpy(), y))
+    header["schema"]["columns"][0] |= {"distribution": "categorical", "exponent": 0, "centre": 0.0, "scale": 1.0}
+    del arrays["cells.gaussian"], arrays["shared.gaussian"]
+    arrays |= {"cells.categorical": np.zeros((0, len(set(y)))), "shared.categorical": np.zeros(0)}
+    assert "a distribution that is unknown" in refusal(sealed(header, arrays), tmp_path / "model.fan")
 
 
 @pytest.mark.parametrize(

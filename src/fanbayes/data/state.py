@@ -153,6 +153,8 @@ def _column(values: Any) -> Column:
     require(len(kinds) <= 1 or column.dtype.startswith("Categorical"), flaw)
     require(abs(entry(values, "exponent", int)) <= 1100, flaw)
     require(0 <= column.scale < math.inf and (column.scale == 0 or math.isfinite(column.centre)), flaw)
+    as_it_is = (column.exponent, column.centre, column.scale) == (0, 0.0, 1.0)
+    require(as_it_is or column.distribution == "gaussian" or not column.is_informative, flaw)
     return column
 
 

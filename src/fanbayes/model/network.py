@@ -125,7 +125,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Model:
-    """What is fitted: states, columns, and how parameters are estimated; `blocks` follow from it."""
+    """What is fitted: states, columns, and how parameters are estimated; the blocks follow from it (`places`)."""
 
     structure: Structure
     layout: Layout

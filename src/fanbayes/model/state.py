@@ -69,8 +69,8 @@ def read_network(
     structure = _structure(values, arrays, n_classes, kinds)
     tying = entry(values, "variance_tying", str)
     require(tying in ("none", "class", "all"), "its structure is inconsistent")
-    known = all(BLOCKS.get(schema[j].distribution) is not None for j in schema.continuous)
-    require(known, "it has a distribution that is unknown")
+    of_numbers = {name for name, block in BLOCKS.items() if block.term != "lookup"}
+    require({schema[j].distribution for j in schema.continuous} <= of_numbers, "it has a distribution that is unknown")
     model = Model(structure, layout_of(schema), EstimationOptions(variance_tying=tying))
     require_names(arrays, set(_shapes(model)))
     found = {name: read_array(arrays, name, shape) for name, shape in _shapes(model).items()}

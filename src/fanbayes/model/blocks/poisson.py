@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln, pdtr, pdtrik
+from scipy.special import gammaln, ndtri, pdtr, pdtrik
 
 from fanbayes.arrays import Floats, Ints
 from fanbayes.data.schema import Column
@@ -116,7 +116,9 @@ class Poisson(Block):
     def quantile(self, cells: Floats, shared: Floats, column: int, cell: Ints, u: Floats) -> Floats:
         """The least count that is reached."""
         rate = cells[column, cell]
-        x = np.ceil(pdtrik(u, rate))
+        z = ndtri(u)
+        far = rate + np.sqrt(rate) * z + (z**2 - 1) / 6  # Cornish & Fisher; `pdtrik` finds nothing from 1e10 on
+        x = np.ceil(np.where(rate < 1e9, pdtrik(u, np.minimum(rate, 1e9)), far))
         below = np.maximum(x - 1, 0)
         return np.asarray(np.where(pdtr(below, rate) >= u, below, x))
 
@@ -124,8 +126,11 @@ class Poisson(Block):
         """Counts within reach of some rate; where these are many, some of them, each for those nearest to it."""
         rate = cells[column]
         reach = _REACH * np.sqrt(rate + 1)
-        x = np.unique(np.floor(np.linspace(np.maximum(rate - reach, 0.0), rate + reach, _POINTS)))
-        weight = np.diff((x[1:] + x[:-1]) / 2, prepend=x[0] - 0.5, append=x[-1] + 0.5)
+        low, high = np.maximum(rate - reach, 0.0), rate + reach
+        x = np.unique(np.floor(np.linspace(low, high, _POINTS)))
+        reached = ((np.floor(low) <= x[:-1, None]) & (x[1:, None] <= high)).any(axis=1)
+        gaps = np.concatenate([[1.0], np.where(reached, np.diff(x), 1.0), [1.0]])  # nothing is between two reaches
+        weight = (gaps[1:] + gaps[:-1]) / 2
         log_p = x * np.log(rate)[:, None] - rate[:, None] - gammaln(x + 1)
         return np.exp(log_p), weight
 
