@@ -159,3 +159,13 @@ def test_what_it_cannot_be_is_refused(rows):
         make(NBClassifier, distributions={"buys": "exponential"}).fit(X, y)
     with pytest.raises(ValueError, match="'nobody', which is not a column"):
         make(NBClassifier, distributions={"nobody": "exponential"}).fit(X, y)
+
+
+def test_linear_terms_come_last(monkeypatch):
+    """The kernel takes the last numbers for linear: another order would give wrong probabilities."""
+    late = type("Late", (BLOCKS["gaussian"],), {"name": "zeta"})
+    monkeypatch.setitem(BLOCKS, "zeta", late)
+    X, y = np.arange(24.0).reshape(12, 2), np.arange(12) % 2
+    with pytest.raises(ValueError, match="linear terms come last"):
+        NBClassifier(distributions={0: "poisson", 1: "zeta"}).fit(X, y)
+    NBClassifier(distributions={1: "zeta"}).fit(X, y)

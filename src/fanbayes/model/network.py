@@ -139,6 +139,9 @@ class Model:
         names = ["categorical"] * self.layout.n_discrete + list(self.layout.distributions)
         sizes = [(name, len(list(columns))) for name, columns in groupby(names)]
         blocks = [BLOCKS[name].of(self.layout, self.structure, self.options, n) for name, n in sizes]
+        linear = [block.term == "linear" for block in blocks]
+        if linear != sorted(linear):  # numbers lie in the order of the names of their distributions
+            raise ValueError("linear terms come last: give the distribution a name that sorts behind the others")
         axes = ("n_rows", "n_shared", "n_statistics", "n_columns")
         ends = [list(accumulate((getattr(b, axis) for b in blocks), initial=0)) for axis in axes]
         slices = [[slice(a, b) for a, b in pairwise(end)] for end in ends]

@@ -8,7 +8,8 @@ every cell, and perhaps some that cells share. Arrays have any leading axes:
     cells      (..., n_rows, n_cells)          parameters in the cells
     shared     (..., n_shared)                 parameters that cells share
 
-Columns are counted within the block. To add a kind of feature: write a file here, and name it in `__init__.py`.
+Columns are counted within the block. To add a kind of feature: write a file here, and name it in `__init__.py`. Blocks
+lie in the order of their names, the normal one first; the kernel wants those of linear terms last.
 """
 
 from __future__ import annotations
