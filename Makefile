@@ -55,7 +55,7 @@ sanitize: .sanitize-venv/.installed
 .sanitize-venv/.installed: pyproject.toml $(NATIVE)
 	python3 -m venv .sanitize-venv
 	CXXFLAGS="$(SANITIZE)" LDFLAGS="$(SANITIZE)" .sanitize-venv/bin/python -m pip install --quiet \
-	  --disable-pip-version-check --editable '.[test]' -C build-dir=build/sanitize
+	  --disable-pip-version-check --editable '.[test]' -C build-dir=build/sanitize -C cmake.define.OPTIMISATION=-O1
 	touch $@
 
 lint: .venv/.installed

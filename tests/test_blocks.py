@@ -2,7 +2,7 @@
 
 import math
 import pickle
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import builders
 import numpy as np
@@ -58,8 +58,13 @@ class Case:
         return np.zeros(len(x)) if self.block.term == "lookup" else self.block.log_base_measure(x)
 
 
+MEANS = (3.5, 2.0)  # of columns of counts
+
+
 def block_of(name, n_columns=2, structure=STRUCTURE, **options):
     layout = builders.make_layout(LEVELS if name == "categorical" else (), 0)
+    if name == "poisson":
+        layout = replace(layout, distributions=(name,) * n_columns, means=MEANS[:n_columns])
     return BLOCKS[name].of(layout, structure, EstimationOptions(**options), n_columns)
 
 
@@ -487,7 +492,7 @@ def test_sum_of_squares_never_falls_below_zero():
 def test_poisson_marginal_is_the_product_of_predictions():
     """Sequentially: x_n | x_1 .. x_(n-1) is negative binomial."""
     x = np.random.default_rng(0).poisson(4.0, 30)
-    a, b, log_p = counts.A, counts.B, 0.0
+    a, b, log_p = counts.A, 0.5 / MEANS[0], 0.0
     for value in x:
         log_p += stats.nbinom.logpmf(value, a, b / (b + 1))
         a, b = a + value, b + 1
@@ -499,25 +504,34 @@ def test_poisson_marginal_is_the_product_of_predictions():
 def test_poisson_prior_is_scipys():
     block = block_of("poisson", 1, naive_bayes(1))
     found = block.log_prior(np.array([[2.3]]), np.zeros(0))
-    assert found == pytest.approx(stats.gamma.logpdf(2.3, counts.A, scale=1 / counts.B))
+    assert found == pytest.approx(stats.gamma.logpdf(2.3, counts.A, scale=MEANS[0] / 0.5))
 
 
 @pytest.mark.parametrize("rate", [1e-100, 0.5, 7.0, 1e4, 9.9e8, 1e9, 1e10, 1e12])
 def test_poisson_quantiles_are_the_least_counts_that_are_reached(rate):
     u = np.array([1e-300, 1e-10, 0.02, 0.5, 0.7, 0.999, 1 - 1e-12])
-    found = BLOCKS["poisson"](1, 1).quantile(np.array([[rate]]), np.zeros(0), 0, np.zeros(len(u), dtype=int), u)
+    found = BLOCKS["poisson"](1, 1, (1.0,)).quantile(np.array([[rate]]), np.zeros(0), 0, np.zeros(len(u), dtype=int), u)
     assert (found == np.floor(found)).all()
     assert (stats.poisson.cdf(found - 1, rate) < u + 1e-9).all()
     assert (stats.poisson.cdf(found, rate) > u - 1e-9).all()
 
 
-@pytest.mark.parametrize(("x", "refused"), [([0.0, 3.0], False), ([0.5], True), ([-1.0], True), ([], False)])
+@pytest.mark.parametrize(
+    ("x", "refused"), [([0, np.nan], False), ([3, 0.5], True), ([-1], True), ([], False), ([1e13], True)]
+)
 def test_poisson_takes_counts_only(x, refused):
-    assert BLOCKS["poisson"].refuses(np.array(x)) == refused
+    assert BLOCKS["poisson"].refused(np.array(x)).any() == refused
 
 
 @pytest.mark.parametrize("rates", [[1e-3, 5e3], [1.0, 1e6], [5.0, 1e9], [30.0, 3e3, 1e5], [1e9, 1e9 + 1e5]])
 def test_sums_over_counts_of_rates_far_apart(rates):
-    block = BLOCKS["poisson"](1, len(rates))
+    block = BLOCKS["poisson"](1, len(rates), (1.0,))
     p, weight = block.density(np.array([rates]), np.zeros(0), 0)
     np.testing.assert_allclose(p @ weight, 1.0, atol=1e-6)
+
+
+def test_an_empty_cell_has_the_rate_of_the_column():
+    block = block_of("poisson", 1, naive_bayes(2))
+    statistics = np.array([[10.0, 0.0], [60_000.0, 0.0], [0.0, 0.0]])
+    rate, _ = replace(block, means=(5000.0,)).estimate(statistics)
+    np.testing.assert_allclose(rate, [[6000.0, 5000.0]], rtol=1e-4)

@@ -467,7 +467,13 @@ def test_numbers_are_no_categories(tmp_path):
     """Not even in a file that has the arrays of such a model."""
     X, y = make_rows()
     header, arrays = to_state(NBClassifier().fit(X[["length"]].to_numpy(), y))
-    header["schema"]["columns"][0] |= {"distribution": "categorical", "exponent": 0, "centre": 0.0, "scale": 1.0}
+    header["schema"]["columns"][0] |= {
+        "distribution": "categorical",
+        "exponent": 0,
+        "centre": 0.0,
+        "scale": 1.0,
+        "mean": 1.0,
+    }
     del arrays["cells.gaussian"], arrays["shared.gaussian"]
     arrays |= {"cells.categorical": np.zeros((0, len(set(y)))), "shared.categorical": np.zeros(0)}
     assert "a distribution that is unknown" in refusal(sealed(header, arrays), tmp_path / "model.fan")

@@ -30,9 +30,11 @@ class Exponential(Block):
     def of(cls, layout, structure, options, n_columns):
         return cls(n_columns, structure.n_cells)
 
+    takes = "times from 0 on"
+
     @staticmethod
-    def refuses(x):
-        return bool((x < 0).any())
+    def refused(x):
+        return x < 0
 
     @property
     def n_rows(self):
@@ -151,14 +153,17 @@ def test_it_is_learnt_and_does_what_others_do(kind, rows, tmp_path):
 def test_what_it_cannot_be_is_refused(rows):
     X, y = rows
     clf = make(NBClassifier).fit(X, y)
-    with pytest.raises(ValueError, match="column 'wait' holds values that cannot be exponential"):
+    with pytest.raises(ValueError, match="column 'wait' holds -1 in row 0; as exponential it takes times from 0 on"):
         clf.predict(X.assign(wait=-1.0))
     with pytest.raises(ValueError, match=r"distributions\['wait'\]"):
         make(NBClassifier, distributions={"wait": "gamma"}).fit(X, y)
     with pytest.raises(ValueError, match="column 'buys' holds categories"):
         make(NBClassifier, distributions={"buys": "exponential"}).fit(X, y)
-    with pytest.raises(ValueError, match="'nobody', which is not a column"):
-        make(NBClassifier, distributions={"nobody": "exponential"}).fit(X, y)
+    for odd in ("nobody", True, 99):
+        with pytest.raises(ValueError, match=f"{odd!r}, which is not a column"):
+            make(NBClassifier, distributions={odd: "exponential"}).fit(X, y)
+    with pytest.raises(ValueError, match="has column 'wait' twice"):
+        make(NBClassifier, distributions={"wait": "exponential", np.int64(0): "gaussian"}).fit(X, y)
 
 
 def test_linear_terms_come_last(monkeypatch):

@@ -28,7 +28,8 @@ class Column:
 
     A continuous value is used as ``(x * 2**-exponent - centre) / scale``: the power of two is exact and keeps
     squares within range, `centre` and `scale` are the mean and standard deviation after it; `low` and `high`
-    are the least and the largest value seen. Of another distribution than "gaussian" it is used as it is. A column with
+    are the least and the largest value seen. Of another distribution than "gaussian" it is
+    used as it is, and `mean` is its mean. A column with
     fewer than two distinct values carries no information: it has ``scale = 0`` (continuous) or fewer than
     two levels, and no parameters.
     """
@@ -44,6 +45,7 @@ class Column:
     centre: float = math.nan
     scale: float = 0.0
     distribution: str = "gaussian"
+    mean: float = math.nan
 
     @cached_property
     def n_levels(self) -> int:
@@ -152,11 +154,11 @@ class Schema:
 
     def position(self, name: str | int) -> int:
         """Position of a column that is given by its name or its position."""
-        if isinstance(name, int):
+        if isinstance(name, (int, np.integer)) and -len(self.columns) <= name < len(self.columns):
             return range(len(self.columns))[name]
         if name not in self._positions:
             raise KeyError(f"no column {name!r}; the columns are {', '.join(repr(c.name) for c in self.columns)}")
-        return self._positions[name]
+        return self._positions[str(name)]
 
     @cached_property
     def _positions(self) -> dict[str, int]:

@@ -136,12 +136,14 @@ def _column(values: Any) -> Column:
         entry(values, key, str)
     for key in ("levels", "cuts"):
         entry(values, key, list)
-    for key in ("low", "high", "centre", "scale"):
+    for key in ("low", "high", "centre", "scale", "mean"):
         entry(values, key, float)
     column = Column.from_json(values)
     cuts = np.array(column.cuts) if all(type(c) is float for c in column.cuts) else np.array([np.nan])
     require(column.kind in ("discrete", "continuous", "binned"), flaw)
-    require(column.kind == "continuous" or column.distribution == "gaussian", flaw)
+    if column.distribution != "gaussian" and column.is_informative:  # it is taken as it is
+        as_it_is = (column.exponent, column.centre, column.scale) == (0, 0.0, 1.0)
+        require(column.kind == "continuous" and as_it_is and math.isfinite(column.mean), flaw)
     require(column.kind == "discrete" or not column.levels, flaw)
     require(column.kind == "binned" or not column.cuts, flaw)
     require(column.n_levels <= MAX_LEVELS, flaw)
@@ -153,8 +155,6 @@ def _column(values: Any) -> Column:
     require(len(kinds) <= 1 or column.dtype.startswith("Categorical"), flaw)
     require(abs(entry(values, "exponent", int)) <= 1100, flaw)
     require(0 <= column.scale < math.inf and (column.scale == 0 or math.isfinite(column.centre)), flaw)
-    as_it_is = (column.exponent, column.centre, column.scale) == (0, 0.0, 1.0)
-    require(as_it_is or column.distribution == "gaussian" or not column.is_informative, flaw)
     return column
 
 

@@ -45,6 +45,7 @@ class Layout:
     first_level: NDArray[np.int64]  # (n_discrete + 1,)
     n_narrow: int
     distributions: tuple[str, ...]  # of the numbers, those that are alike together
+    means: tuple[float, ...] = ()  # of the numbers that are taken as they are, NaN for the others
 
     @property
     def n_numbers(self) -> int:
@@ -76,7 +77,12 @@ def layout_of(schema: Schema) -> Layout:
     """Layout of a schema's columns."""
     columns = [schema[j] for j in schema.discrete]
     first = np.concatenate([[0], np.cumsum([c.n_levels + 1 for c in columns])]).astype(np.int64)
-    return Layout(first, sum(not is_wide(c) for c in columns), tuple(schema[j].distribution for j in schema.continuous))
+    return Layout(
+        first,
+        sum(not is_wide(c) for c in columns),
+        tuple(schema[j].distribution for j in schema.continuous),
+        tuple(schema[j].mean for j in schema.continuous),
+    )
 
 
 @dataclass(frozen=True)
@@ -318,7 +324,8 @@ def learn_table(
         elif distributions and j in distributions:
             columns[j] = replace(columns[j], distribution=distributions[j])
             if columns[j].is_informative:
-                columns[j] = replace(columns[j], exponent=0, centre=0.0, scale=1.0)
+                mean = math.ldexp(columns[j].centre, columns[j].exponent)
+                columns[j] = replace(columns[j], exponent=0, centre=0.0, scale=1.0, mean=mean)
         elif cut_points is not None and columns[j].kind == "continuous" and not math.isnan(columns[j].centre):
             cuts = tuple(float(c) for c in cut_points(source.numbers()))
             columns[j] = replace(columns[j], kind="binned", cuts=cuts)

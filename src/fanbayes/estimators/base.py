@@ -99,19 +99,21 @@ class NetworkClassifier(TableClassifier):
     def _distributions(self, names: Sequence[str], is_category: Sequence[bool]) -> dict[int, str]:
         """Distributions of columns that are not normal, by position."""
         known = [name for name, block in BLOCKS.items() if block.term != "lookup"]
-        found = {}
+        found: dict[int, str] = {}
         for column, distribution in (self.distributions or {}).items():
             require_choice(f"distributions[{column!r}]", distribution, known)
-            if column not in names and not (isinstance(column, int) and 0 <= column < len(names)):
+            is_number = isinstance(column, (int, np.integer)) and not isinstance(column, bool)
+            if column not in names and not (is_number and 0 <= column < len(names)):
                 raise ValueError(
                     f"distributions names {column!r}, which is not a column; the columns are {list(names)}"
                 )
-            j = names.index(column) if column in names else column
+            j = names.index(column) if column in names else int(column)
             if is_category[j]:
                 raise ValueError(f"column {names[j]!r} holds categories: leave it out of distributions")
-            if distribution != "gaussian":
-                found[j] = distribution
-        return found
+            if j in found:
+                raise ValueError(f"distributions has column {names[j]!r} twice")
+            found[j] = distribution
+        return {j: distribution for j, distribution in found.items() if distribution != "gaussian"}
 
     def _options(self) -> EstimationOptions:
         return EstimationOptions(

@@ -51,7 +51,9 @@ class NBClassifier(NetworkClassifier):
     discretize : {"none", "mdlp"}, default="none"
         "mdlp": continuous columns are binned by class entropy (Fayyad & Irani 1993), inside `fit`.
     distributions : mapping from column (name or position) to {"gaussian", "poisson"}, optional
-        Of continuous columns; by default normal. "poisson" is for counts. They are never binned.
+        Of continuous columns; by default normal. "poisson" is for counts: whole numbers from 0 to 1e12, never binned.
+        Log-likelihood and scores are then those beside a Poisson distribution of the column's mean, and not comparable
+        with those of a normal one.
     handle_unknown : {"missing", "error"}, default="missing"
         A category that was not seen in training counts as missing, or is an error.
     allow_missing_columns : bool, default=False
@@ -223,7 +225,9 @@ class FANClassifier(_HiddenClassifier):
     discretize : {"none", "mdlp"}, default="none"
         "mdlp": continuous columns are binned by class entropy (Fayyad & Irani 1993), inside `fit`.
     distributions : mapping from column (name or position) to {"gaussian", "poisson"}, optional
-        Of continuous columns; by default normal. "poisson" is for counts. They are never binned.
+        Of continuous columns; by default normal. "poisson" is for counts: whole numbers from 0 to 1e12, never binned.
+        Log-likelihood and scores are then those beside a Poisson distribution of the column's mean, and not comparable
+        with those of a normal one.
     handle_unknown : {"missing", "error"}, default="missing"
         A category that was not seen in training counts as missing, or is an error.
     allow_missing_columns : bool, default=False

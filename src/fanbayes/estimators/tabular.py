@@ -306,9 +306,10 @@ def check_numbers(schema: Schema, table: EncodedTable) -> None:
     """Refuse numbers of which the distribution of their column can make nothing."""
     for j, x in zip(schema.continuous, table.numbers.T):
         column = schema[j]
-        observed = x[~np.isnan(x)]
-        if column.distribution != "gaussian" and BLOCKS[column.distribution].refuses(observed):
+        block = BLOCKS[column.distribution]
+        wrong = np.flatnonzero(block.refused(x))
+        if len(wrong):
             raise ValueError(
-                f"column {column.name!r} holds values that cannot be {column.distribution}; leave it out of "
-                "distributions when fitting, or correct them"
+                f"column {column.name!r} holds {x[wrong[0]]:g} in row {wrong[0]}; as {column.distribution} it takes "
+                f"{block.takes}: correct it, or fit without it in distributions"
             )

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from fanbayes.arrays import Floats, Ints
+from fanbayes.arrays import Floats, Ints, Mask
 from fanbayes.data.schema import Column
 from fanbayes.data.table import Layout
 from fanbayes.model.structure import Structure
@@ -64,6 +64,7 @@ class Block(ABC):
     name: ClassVar[str]
     # What the E-step evaluates: log_table[x], log_norm - (slope x + intercept)^2, or log_norm + slope x.
     term: ClassVar[Term]
+    takes: ClassVar[str] = "numbers"  # for messages
     n_columns: int
     n_cells: int
 
@@ -103,9 +104,9 @@ class Block(ABC):
         """The block of so many columns of a layout."""
 
     @staticmethod
-    def refuses(x: Floats) -> bool:
-        """Whether there is a number among them, NaN left out, that it can make nothing of."""
-        return False
+    def refused(x: Floats) -> Mask:
+        """Which of the numbers (n,) it can make nothing of; not NaN."""
+        return np.zeros(len(x), dtype=bool)
 
     # ------------------------------------------------------------ learning
 

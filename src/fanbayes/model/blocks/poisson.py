@@ -1,8 +1,12 @@
 """Counts: one Poisson distribution a cell, its rate lambda under a gamma prior.
 
-With N cases and S events in a cell, log p = S log lambda - N lambda - sum log x!. The prior is Gamma(A, B) with A = 1.5
-and B = 0.5, half an event in half a case: the mode (A - 1 + S) / (B + N) is never 0, and an empty cell has the rate 1.
-The last sum depends on no parameter. It is part of the density (`log_base_measure`), and of no log-likelihood here.
+With N cases and S events in a cell, log p = S log lambda - N lambda - sum log x!. The prior is Gamma(A, B), A = 1.5 and
+B = 0.5 / m, where m is the mean of the column: half an event in as many cases as have one. So the mode
+(A - 1 + S) / (B + N) is never 0, and an empty cell has the rate m. Log-likelihoods are those beside Poisson(m),
+
+    log p(x | lambda) - log p(x | m) = x log(lambda / m) - (lambda - m) ,
+
+in which nothing large cancels; what is left out, log p(x | m), depends on no parameter (`log_base_measure`).
 """
 
 from __future__ import annotations
@@ -14,14 +18,13 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln, ndtri, pdtr, pdtrik
 
-from fanbayes.arrays import Floats, Ints
+from fanbayes.arrays import Floats, Ints, Mask
 from fanbayes.data.schema import Column
 from fanbayes.data.table import Layout
 from fanbayes.model.blocks.base import Block, EstimationOptions, Parameters
 from fanbayes.model.structure import Structure
 
 A = 1.5
-B = 0.5
 
 # Sums over counts go so many standard deviations around each rate, and over no more than so many points there.
 _REACH = 10.0
@@ -33,20 +36,33 @@ class Poisson(Block):
     """Columns of counts."""
 
     name = "poisson"
+    takes = "whole numbers from 0 to 1e12"
     term = "linear"
 
     n_columns: int
     n_cells: int
+    means: tuple[float, ...]
 
     @classmethod
     def of(cls, layout: Layout, structure: Structure, options: EstimationOptions, n_columns: int) -> Poisson:
-        """The block of so many columns."""
-        return cls(n_columns, structure.n_cells)
+        """The block of the columns of counts."""
+        means = [mean for mean, name in zip(layout.means, layout.distributions) if name == cls.name]
+        return cls(n_columns, structure.n_cells, tuple(means))
+
+    @property
+    def _mean(self) -> Floats:
+        """Of each column, (n_columns, 1)."""
+        return np.array(self.means)[:, None]
+
+    @property
+    def _b(self) -> Floats:
+        """B of each column, (n_columns, 1)."""
+        return 0.5 / self._mean
 
     @staticmethod
-    def refuses(x: Floats) -> bool:
-        """Whether a value is no count, or beyond 1e12."""
-        return bool(((x < 0) | (x > 1e12) | (x != np.floor(x))).any())
+    def refused(x: Floats) -> Mask:
+        """What is no count, or beyond 1e12."""
+        return np.asarray((x < 0) | (x > 1e12) | (~np.isnan(x) & (x != np.floor(x))))
 
     @property
     def n_rows(self) -> int:
@@ -71,7 +87,7 @@ class Poisson(Block):
     def estimate(self, statistics: Floats) -> Parameters:
         """The mode of the gamma posterior."""
         n, events = self._sums(statistics)
-        return self.from_cells((A - 1 + events) / (B + n))
+        return self.from_cells((A - 1 + events) / (self._b + n))
 
     def log_prior(self, cells: Floats, shared: Floats) -> Floats:
         """Log density of the gamma prior."""
@@ -79,17 +95,20 @@ class Poisson(Block):
 
     def cell_log_prior(self, cells: Floats, shared: Floats) -> Floats:
         """Log density of the gamma prior in each cell."""
-        return np.asarray((A * math.log(B) - math.lgamma(A) + (A - 1) * np.log(cells) - B * cells).sum(axis=-2))
+        b = self._b
+        return np.asarray((A * np.log(b) - math.lgamma(A) + (A - 1) * np.log(cells) - b * cells).sum(axis=-2))
 
     def log_likelihood(self, statistics: Floats, cells: Floats, shared: Floats) -> Floats:
-        """Return S log lambda - N lambda of each column."""
+        """Return S log(lambda / m) - N (lambda - m) of each column."""
         n, events = self._sums(statistics)
-        return np.asarray((events * np.log(cells) - n * cells).sum(axis=-1))
+        return np.asarray((events * np.log(cells / self._mean) - n * (cells - self._mean)).sum(axis=-1))
 
     def log_marginal(self, statistics: Floats) -> Floats:
         """The gamma integral."""
         n, events = self._sums(statistics)
-        terms = gammaln(A + events) - math.lgamma(A) + A * math.log(B) - (A + events) * np.log(B + n)
+        b, m = self._b, self._mean
+        terms = gammaln(A + events) - math.lgamma(A) + A * np.log(b) - (A + events) * np.log(b + n)
+        terms = terms + n * m - events * np.log(m)
         return np.asarray(terms.sum(axis=(-2, -1)))
 
     def unconstrain(self, cells: Floats, shared: Floats) -> Parameters:
@@ -106,12 +125,13 @@ class Poisson(Block):
         return cells * np.exp(step / np.sqrt(1 + cells)), shared
 
     def kernel_terms(self, cells: Floats, shared: Floats) -> Floats:
-        """Of log p(x) = -lambda + x log lambda, without log x!."""
-        return np.stack([np.log(cells), np.zeros_like(cells), -cells], axis=-2)
+        """Of x log(lambda / m) - (lambda - m)."""
+        return np.stack([np.log(cells / self._mean), np.zeros_like(cells), self._mean - cells], axis=-2)
 
     def log_base_measure(self, x: Floats) -> Floats:
-        """Return -sum log x!, missing values left out."""
-        return np.asarray(-np.nansum(gammaln(x + 1), axis=1))
+        """Log p(x | m), missing values left out."""
+        m = self._mean[:, 0]
+        return np.asarray(np.nansum(x * np.log(m) - m - gammaln(x + 1), axis=1))
 
     def quantile(self, cells: Floats, shared: Floats, column: int, cell: Ints, u: Floats) -> Floats:
         """The least count that is reached."""
@@ -144,5 +164,5 @@ class Poisson(Block):
 
     def flaw(self, cells: Floats, shared: Floats, normalised: bool) -> str | None:
         """Whether the rates are within bounds."""
-        in_bounds = ((cells >= 1e-100) & (cells <= 1e12)).all()
-        return None if in_bounds else "it has a rate that is not within 1e-100 and 1e12"
+        in_bounds = ((cells >= 1e-100) & (cells <= 1e12)).all() and ((self._mean > 0) & (self._mean <= 1e12)).all()
+        return None if in_bounds else "it has a rate or a mean that is not within 1e-100 and 1e12"
