@@ -415,6 +415,7 @@ def structure_of(factors, n_components):
         ({"tables": {"selection": {}, "starts": {"n_iter": [-1]}}}, "starts is damaged"),
         ({"tables": {"selection": {"a": [1, "b"]}, "starts": {}}}, "tables are damaged"),
         ({"tables": {"selection": {"a": [1], "b": []}, "starts": {}}}, "tables are damaged"),
+        ({"tables": {"selection": {}, "starts": {}}}, "candidates is damaged"),
         ({"fit": {"log_likelihood": {"float": "nan"}, "converged": True}}, "log-likelihood is not a number"),
         ({"fit": {"log_likelihood": {"float": "eval"}, "converged": True}}, "not valid JSON"),
         ({"named": None}, "no 'named'"),

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fanbayes import FANClassifier, load, save
+from fanbayes.estimators.criteria import fit_by_criteria
 from fanbayes.learning import selection
 from fanbayes.learning.data import InMemoryData
 from fanbayes.learning.em import Problem
@@ -150,3 +151,14 @@ def test_what_is_composed_keeps_the_limit_of_passes_and_the_common_variance(max_
     assert np.bincount(found.network.structure.class_of).tolist() == [1, 3]
     assert found.network.shared.shape == (1, 2)  # a variance a number
     assert (np.diff(found.trace) >= -1e-9).all()
+
+
+def test_a_description_is_of_the_candidate_that_was_chosen():
+    """Also where the criterion of the classifier is another than the one it was chosen by."""
+    X, y = one_and_three(60)
+    found = fit_by_criteria(FANClassifier(max_components=3, random_state=0), X, y, ("bic", "aic"))
+    for name, clf in found.items():
+        row = clf.best_index_
+        assert clf.selection_[name][row] == max(clf.selection_[name])
+        assert clf.describe()["scores"][name] == clf.selection_[name][row]
+        assert clf.describe()["n_parameters"] == clf.selection_["n_parameters"][row]

@@ -125,6 +125,7 @@ class NetworkClassifier(TableClassifier):
         fit, frame = selection.fits[best], learnt.schema.frame
         self.classes_ = learnt.classes
         self.schema_ = learnt.schema
+        self.best_index_: int = best
         self.network_: Network = fit.network
         self.n_components_: int = fit.n_components
         self.log_likelihood_: float = fit.scores.log_likelihood
@@ -295,15 +296,13 @@ class NetworkClassifier(TableClassifier):
 
     def _description(self) -> dict[str, Any]:
         selection = from_user_table(self.selection_)
-        by = getattr(self, "criterion", "icl")  # naive Bayes is the only one of its kind
-        candidate = int(np.argmax(selection[by]))
         return {
             "n_components": self.n_components_,
             "common_components": self.network_.structure.has_common_components,
-            "n_parameters": selection["n_parameters"][candidate],
+            "n_parameters": self.network_.model.n_parameters,
             "log_likelihood": self.log_likelihood_,
             "converged": self.converged_,
-            "scores": {name: selection[name][candidate] for name in ("icl", "bic", "aic", "cs")},
+            "scores": {name: selection[name][self.best_index_] for name in ("icl", "bic", "aic", "cs")},
             **describe_network(self.network_, self.schema_, self.classes_.tolist()),
         }
 
@@ -312,7 +311,11 @@ class NetworkClassifier(TableClassifier):
     def _to_state(self) -> State:
         values, arrays = self._predictor.to_state()
         values |= {
-            "fit": {"log_likelihood": self.log_likelihood_, "converged": self.converged_},
+            "fit": {
+                "log_likelihood": self.log_likelihood_,
+                "converged": self.converged_,
+                "best_index": self.best_index_,
+            },
             "tables": {"selection": from_user_table(self.selection_), "starts": from_user_table(self.starts_)},
         }
         traces = {"trace": self.trace_, "start_traces": np.concatenate([*self.start_traces_, np.empty(0)])}
@@ -324,9 +327,12 @@ class NetworkClassifier(TableClassifier):
         self.log_likelihood_ = entry(fit, "log_likelihood", float)
         require(math.isfinite(self.log_likelihood_), "its log-likelihood is not a number")
         self.converged_ = entry(fit, "converged", bool)
+        self.best_index_ = entry(fit, "best_index", int)
         self.selection_, self.starts_ = (read_table(table, self.schema_.frame) for table in tables.values())
         lengths = tables["starts"].get("n_iter", [])
         require(all(type(n) is int and n >= 0 for n in lengths), "its table of starts is damaged")
+        scores = [tables["selection"].get(name, []) for name in ("icl", "bic", "aic", "cs")]
+        require(all(0 <= self.best_index_ < len(score) for score in scores), "its table of candidates is damaged")
         own = {name: array for name, array in arrays.items() if name not in ("trace", "start_traces")}
         require(len(own) == len(arrays) - 2, "it does not have the arrays that it should")
         self.trace_ = read_array(arrays, "trace", (arrays["trace"].size,))

@@ -72,6 +72,8 @@ class NBClassifier(NetworkClassifier):
     network_ : Network
         All parameters.
     selection_, starts_ : tables of the candidates and of their starts
+    best_index_ : int
+        Row of `selection_` that was chosen.
     log_likelihood_ : float
         log p(D | theta), in standardised units.
     n_components_, n_iter_, converged_, trace_ : of the fit
@@ -248,6 +250,8 @@ class FANClassifier(_HiddenClassifier):
     selection_ : table
         Every candidate: its size, scores, passes, convergence, starts and seconds. EM is not run to the end for
         those that are far behind the best.
+    best_index_ : int
+        Row of `selection_` that was chosen.
     starts_ : table
         Every start: its size, origin, last objective, passes and what became of it. On large tables, objective and
         passes of those that were stopped are over the cases that the short runs saw; the best's are over all.
