@@ -156,7 +156,9 @@ def test_what_is_composed_keeps_the_limit_of_passes_and_the_common_variance(max_
 def test_a_description_is_of_the_candidate_that_was_chosen():
     """Also where the criterion of the classifier is another than the one it was chosen by."""
     X, y = one_and_three(60)
-    found = fit_by_criteria(FANClassifier(max_components=3, random_state=0), X, y, ("bic", "aic"))
+    found = fit_by_criteria(
+        FANClassifier(max_components=3, categorical_features=[2], random_state=0), X, y, ("bic", "aic")
+    )
     for name, clf in found.items():
         row = clf.best_index_
         assert clf.selection_[name][row] == max(clf.selection_[name])
