@@ -265,18 +265,25 @@ class _Path:
         """
         total = np.zeros_like(self.slope)
         row, begin = np.arange(len(self.pairs)), np.zeros(len(self.pairs))
+        at_once = max(1, _NUMBERS_AT_ONCE // (4 * len(_NODES) * self.slope.shape[1]))
         for halving in range(_HALVINGS + 1):
-            length = 0.5**halving
-            t = begin[:, None] + length * _NODES
-            at = self.coefficient(t.ravel(), np.repeat(row, len(_NODES))).reshape(len(row), len(_NODES), -1)
-            part = length * np.einsum("k,nks->ns", _WEIGHTS, at)
-            change = self.log_odds(begin + length, row)[0] - self.log_odds(begin, row)[0]
-            error = np.abs((part * self.slope[row]).sum(axis=1) - change)
-            due = error <= 0.1 * TOLERANCE * length + _ROUNDING * size[row]
-            due |= halving == _HALVINGS or 2 * np.count_nonzero(~due) > _MOST_STEPS + 2 * len(self.pairs)
-            np.add.at(total, row[due], part[due])
+            last = halving == _HALVINGS or len(row) > _MOST_STEPS + len(self.pairs)
+            due = np.empty(len(row), dtype=bool)
+            for at in range(0, len(row), at_once):
+                some = slice(at, at + at_once)
+                part, error = self._step(row[some], begin[some], 0.5**halving)
+                due[some] = last | (error <= 0.1 * TOLERANCE * 0.5**halving + _ROUNDING * size[row[some]])
+                np.add.at(total, row[some][due[some]], part[due[some]])
             row, begin = np.repeat(row[~due], 2), np.repeat(begin[~due], 2)
-            begin[1::2] += length / 2
+            begin[1::2] += 0.5 ** (halving + 1)
             if len(row) == 0:
                 break
         return total
+
+    def _step(self, row: Ints, begin: Floats, length: float) -> tuple[Floats, Floats]:
+        """Integral over steps of some rows (n, n_states), and by how much it misses the change of the log-odds (n,)."""
+        t = begin[:, None] + length * _NODES
+        at = self.coefficient(t.ravel(), np.repeat(row, len(_NODES))).reshape(len(row), len(_NODES), -1)
+        part = length * np.einsum("k,nks->ns", _WEIGHTS, at)
+        change = self.log_odds(begin + length, row)[0] - self.log_odds(begin, row)[0]
+        return part, np.abs((part * self.slope[row]).sum(axis=1) - change)
