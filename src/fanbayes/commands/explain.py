@@ -31,10 +31,12 @@ def explain(
     model: options.ModelFile,
     rows: options.Rows,
     label: Annotated[
-        str | None, typer.Option("--class", metavar="CLASS", help="Class to explain; the most probable if not given.")
+        str | None,
+        typer.Option("--class", metavar="CLASS", help="Class to explain, with --against; else the most probable."),
     ] = None,
     against: Annotated[
-        str | None, typer.Option("--against", metavar="CLASS", help="Class to compare it with; the next if not given.")
+        str | None,
+        typer.Option("--against", metavar="CLASS", help="Class to compare it with, with --class; else the next."),
     ] = None,
     row: Annotated[
         list[int] | None, typer.Option("--row", min=1, help=f"Only this row; repeatable. The first {MOST_ROWS} if not.")

@@ -51,7 +51,7 @@ def print_members(console: Console, members: list[dict[str, Any]]) -> None:
         ]
         for number, m in enumerate(members)
     ]
-    headers = ["", "components", "columns", "tied variances", "fine-tuned", "feature weights", "log score", "weight"]
+    headers = ["", "components", "columns", "tied", "tuned", "weights", "log score", "weight"]
     print_table(console, headers, rows, left=(2, 3, 4, 5))
 
 

@@ -37,7 +37,7 @@ class NBClassifier(NetworkClassifier):
     variance_estimator : {"map", "paper"}, default="map"
         Variance of a continuous feature in a class: posterior mode under a weak prior, or equation (7).
     variance_tying : {"none", "class", "all"}, default="none"
-        "all": one variance for all classes.
+        "all": one variance for all classes; not with "paper".
     variance_floor : float, default=1e-6
         Least variance, as a share of the column's own.
     algorithm : {"em", "cem"}, default="em"
@@ -211,7 +211,7 @@ class FANClassifier(_HiddenClassifier):
     variance_estimator : {"map", "paper"}, default="map"
         Variance of a continuous feature in a component: posterior mode under a weak prior, or equation (7).
     variance_tying : {"none", "class", "all"}, default="none"
-        Whether components share one variance: those of a class, or all of them.
+        Whether components share one variance: those of a class, or all of them; not with "paper".
     variance_floor : float, default=1e-6
         Least variance, as a share of the column's own.
     n_init : int, default=14

@@ -42,6 +42,7 @@ def unpack(data: bytes) -> State:
 
 def read(path: Path) -> State:
     """Header and arrays of a file."""
+    path = os.fspath(path)  # a number would be taken for an open file
     require(stat.S_ISREG(os.stat(path).st_mode), "it is not a regular file")
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
