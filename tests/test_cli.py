@@ -800,14 +800,15 @@ def test_an_interrupt_at_any_time_leaves_no_partial_file(folder, tmp_path, secon
     assert not (whole_or_old(out) and process.returncode == 0)
 
 
-def test_too_little_memory_names_the_files(tmp_path):
-    """Python's error has no text, NumPy's a number of bytes."""
+@pytest.mark.parametrize("error", ["MemoryError", "RuntimeError('Unknown error: Wrapping xxx failed')"])
+def test_too_little_memory_names_the_files(tmp_path, error):
+    """Python's error has no text, NumPy's a number of bytes, Arrow's the value that it had no room for."""
     data = tmp_path / "rows.csv"
     data.write_text("x,class\n1,a\n2,b\n")
     program = (
         "from fanbayes import cli\n"
         "from fanbayes.commands import rows\n"
-        "def fail(*arguments, **options): raise MemoryError\n"
+        f"def fail(*arguments, **options): raise {error}\n"
         "rows.read_labelled = fail\n"
         "cli.main()\n"
     )

@@ -92,7 +92,7 @@ def _run() -> int:
         if "--debug" in sys.argv:
             raise
         code = getattr(error, "exit_code", 1)
-        _print_error(_without_memory(arguments) if isinstance(error, MemoryError) else error)
+        _print_error(_without_memory(arguments) if _is_lack_of_memory(error) else error)
     sys.stdout.flush()
     if not code and isinstance(output.error, BrokenPipeError):
         code = BROKEN_PIPE
@@ -123,8 +123,13 @@ def _end_on_signals() -> None:
             signal.signal(number, signal.SIG_DFL)
 
 
+def _is_lack_of_memory(error: Exception) -> bool:
+    """Whether memory was wanting, also where Arrow says only that an object could not be wrapped."""
+    return isinstance(error, MemoryError) or str(error).startswith("Unknown error: Wrapping ")
+
+
 def _without_memory(arguments: list[str]) -> Exception:
-    """What to say of a MemoryError, which names a number of bytes at best."""
+    """What to say of too little memory, of which errors name a number of bytes at best."""
     files = " and ".join(argument for argument in arguments if os.path.isfile(argument)) or "this"
     return MemoryError(f"there is not enough memory for {files}: give fewer rows or columns at a time")
 
