@@ -286,7 +286,7 @@ def test_em_runs_pass_by_pass_where_a_block_is_not_known_natively():
         float
     )
     numbers[rng.random(numbers.shape) < 0.1] = np.nan
-    layout = Layout(np.zeros(1, dtype=np.int64), 0, ("poisson", "poisson"))
+    layout = Layout(np.zeros(1, dtype=np.int64), 0, ("poisson", "poisson"), (8.0, 8.0))
     rows = builders.oracles.Rows(np.zeros((200, 0), dtype=int), numbers, np.zeros(200, dtype=int), np.ones(200))
     data = InMemoryData(builders.encode(rows, layout))
     model = Model(builders.make_structure("fan", 1, 2), layout, builders.MAP)
