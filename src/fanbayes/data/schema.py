@@ -177,6 +177,11 @@ class Schema:
         return sorted(some, key=lambda j: (self[j].distribution != "gaussian", self[j].distribution))
 
     @cached_property
+    def taken_as_they_are(self) -> list[int]:
+        """Positions of those of `continuous` that are not normal, the last of them."""
+        return [j for j in self.continuous if self[j].distribution != "gaussian"]
+
+    @cached_property
     def place(self) -> dict[int, int]:
         """Place of each informative column among those of `discrete`, or of `continuous`."""
         return {j: k for some in (self.discrete, self.continuous) for k, j in enumerate(some)}

@@ -304,8 +304,8 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 def check_numbers(schema: Schema, table: EncodedTable) -> None:
     """Refuse numbers of which the distribution of their column can make nothing."""
-    for j, x in zip(schema.continuous, table.numbers.T):
-        column = schema[j]
+    for j in schema.taken_as_they_are:
+        column, x = schema[j], table.numbers[:, schema.place[j]]
         block = BLOCKS[column.distribution]
         wrong = np.flatnonzero(block.refused(x))
         if len(wrong):
