@@ -371,7 +371,7 @@ def test_fit_refuses(folder, tmp_path):
         ((*fit, "-t", "outcome", "--ignore", "outcome"), "two roles"),
         ((*fit, "-t", "outcome", "--model", "svm"), "svm"),
         ((*fit, "-t", "outcome", "--components", "0"), "--components"),
-        ((*fit, "-t", "outcome", "--model", "nb", "--components", "2"), "naive Bayes has no components"),
+        ((*fit, "-t", "outcome", "--model", "nb", "--components", "2"), "NB has no components"),
         ((*fit, "-t", "outcome", "--model", "nb", "--criterion", "bic"), "leave out --criterion"),
         ((*fit, "-t", "outcome", "--model", "fan-cv", "--criterion", "icl"), "leave out --criterion"),
         ((*fit, "-t", "outcome", "--model", "fan-cv", "--components", "2"), "leave out --components"),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fanbayes.commands import options
-from fanbayes.commands.options import Criterion, Effort, Model
+from fanbayes.commands.options import Criterion, Model
 from fanbayes.commands.output import (
     WrongUse,
     note,
@@ -75,7 +75,7 @@ def evaluate(
     """
     if effort is not None and Model.FAN_CV not in (model or ()):
         raise WrongUse("--effort is of fan-cv: leave it out, or add --model fan-cv.")
-    criterion, effort = criterion or Criterion.ICL, effort or Effort.DEFAULT
+    criterion = criterion or Criterion.ICL
     if html is not None:
         require_target(html, data)
     if out is not None and out.exists() and not out.is_dir():
@@ -104,10 +104,14 @@ def evaluate(
     if n_labelled < folds:
         raise WrongUse(f"--folds {folds}: {data} has {n_labelled} labelled rows only.")
     wanted = dict.fromkeys([Model.NB, Model.FM, Model.FAN, *(model or ())])
-    classifiers = {
-        one.title: classifier(one, criterion, effort, discretize=discretize, components=None, seed=seed, jobs=jobs)
-        for one in wanted
+    settings = {
+        "criterion": criterion.value,
+        "effort": effort and effort.value,
+        "discretize": "mdlp" if discretize else None,
+        "random_state": seed,
+        "n_jobs": jobs or -1,
     }
+    classifiers = {one.title: classifier(one, **settings) for one in wanted}
     with warnings_as_notes(), _progress(len(classifiers) * folds) as report:
         found = cross_validate(classifiers, dataset, folds, seed, report)
     tested = differences(found)

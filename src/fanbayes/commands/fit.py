@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fanbayes.commands import options
-from fanbayes.commands.options import Criterion, Effort, Model
+from fanbayes.commands.options import Criterion, Model
 from fanbayes.commands.output import (
     WrongUse,
     print_json,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from fanbayes.estimators.base import NetworkClassifier
-    from fanbayes.estimators.fan_cv import FANClassifierCV
+    from fanbayes.estimators.tabular import TableClassifier
     from fanbayes.files.dataset import Dataset
     from fanbayes.learning.selection import Fit
 
@@ -63,21 +63,26 @@ def fit(
     Rows without a label are learnt from as well. A column is continuous if each of its values is a number, else
     discrete.
     """
-    if model is Model.NB and components not in (None, 1):
-        raise WrongUse("naive Bayes has no components: leave out --components, or choose --model fan.")
+    from fanbayes.commands.models import classifier, takes
+
     if model is Model.FAN_CV and (components is not None or discretize):
         raise WrongUse("fan-cv tries out numbers of components and intervals: leave out --components and --discretize.")
-    if model in (Model.NB, Model.FAN_CV) and criterion is not None:
+    if components not in (None, 1) and not takes(model, "n_components"):
+        raise WrongUse(f"{model.title} has no components: leave out --components, or choose --model fan.")
+    if discretize and not takes(model, "discretize"):
+        raise WrongUse(f"{model.value} has no --discretize: leave it out.")
+    if criterion is not None and not takes(model, "criterion"):
         raise WrongUse(f"{model.value} does not choose a number of components: leave out --criterion.")
-    if model is not Model.FAN_CV and effort is not None:
+    if effort is not None and not takes(model, "effort"):
         raise WrongUse(f"{model.value} has no --effort: leave it out, or choose --model fan-cv.")
-    criterion, effort = criterion or Criterion.ICL, effort or Effort.DEFAULT
+    criterion = criterion or Criterion.ICL
     require_target(out, data)
-    from fanbayes.commands.models import classifier
     from fanbayes.commands.rows import read_labelled
     from fanbayes.commands.show import print_members, score_text
     from fanbayes.commands.traps import note_training_traps
     from fanbayes.data.frames import rows_of
+    from fanbayes.estimators.base import NetworkClassifier
+    from fanbayes.estimators.fan_cv import FANClassifierCV
     from fanbayes.estimators.progress import reported_to
     from fanbayes.files.model_file import save
 
@@ -97,8 +102,16 @@ def fit(
     if not json:
         _print_columns(console, dataset, columns)
     note_training_traps(dataset)
-    clf = classifier(model, criterion, effort, discretize=discretize, components=components, seed=seed, jobs=jobs)
-    chooses = model not in (Model.NB, Model.FAN_CV)
+    clf = classifier(
+        model,
+        criterion=criterion.value,
+        effort=effort and effort.value,
+        discretize="mdlp" if discretize else None,
+        n_components=components,
+        random_state=seed,
+        n_jobs=jobs or -1,
+    )
+    chooses = takes(model, "criterion")
     clf.set_params(verbose=not (json or chooses) and console.is_terminal)
     candidates = _candidates(console, criterion.value, silent=json or not chooses)
     with warnings_as_notes(), candidates as report, reported_to(report):
@@ -107,12 +120,13 @@ def fit(
     save(clf, out)
     if json:
         print_json(_summary(clf, dataset, columns, model, out))
-    elif model is Model.FAN_CV:
+        return
+    if isinstance(clf, FANClassifierCV):
         print_members(console, rows_of(clf.members_))
         console.print(f"Log score of rows held out: {score_text(clf.log_score_)}.")
-        console.print(f"Model: {out}. To look at it: fanbayes show {out}")
-    else:
-        _print_choice(console, clf, model, criterion, out)
+    elif isinstance(clf, NetworkClassifier):
+        _print_choice(console, clf, model, criterion)
+    console.print(f"Model: {out}. To look at it: fanbayes show {out}")
 
 
 # ---------------------------------------------------------------- columns
@@ -236,7 +250,7 @@ def _score(value: float) -> str:
     return f"{value:.{2 if abs(value) < 1e5 else 0}f}"
 
 
-def _print_choice(console: Console, clf: NetworkClassifier, model: Model, criterion: Criterion, out: Path) -> None:
+def _print_choice(console: Console, clf: NetworkClassifier, model: Model, criterion: Criterion) -> None:
     from fanbayes.data.frames import from_user_table
 
     binned = [column for column in clf.schema_.columns if column.kind == "binned"]
@@ -253,17 +267,18 @@ def _print_choice(console: Console, clf: NetworkClassifier, model: Model, criter
     else:
         also = " This is naive Bayes." if n == 1 and model is not Model.FM else ""
         console.print(f"Chosen by {criterion.value.upper()}: {size}, of {tried} numbers tried.{also}")
-    console.print(f"Model: {out}. To look at it: fanbayes show {out}")
 
 
 def _summary(
-    clf: NetworkClassifier | FANClassifierCV,
+    clf: TableClassifier,
     dataset: Dataset,
     columns: list[dict[str, Any]],
     model: Model,
     out: Path,
 ) -> dict[str, Any]:
     from fanbayes.data.frames import rows_of
+    from fanbayes.estimators.base import NetworkClassifier
+    from fanbayes.estimators.fan_cv import FANClassifierCV
 
     about: dict[str, Any] = {
         "data": dataset.name,
@@ -274,11 +289,12 @@ def _summary(
         "columns": columns,
         "model": model.value,
     }
-    if model is Model.FAN_CV:
-        return about | {"members": rows_of(clf.members_), "log_score": clf.log_score_, "out": str(out)}
-    return about | {
-        "candidates": rows_of(clf.selection_),
-        "components": clf.n_components_,
-        "converged": clf.converged_,
-        "out": str(out),
-    }
+    if isinstance(clf, FANClassifierCV):
+        about |= {"members": rows_of(clf.members_), "log_score": clf.log_score_}
+    elif isinstance(clf, NetworkClassifier):
+        about |= {
+            "candidates": rows_of(clf.selection_),
+            "components": clf.n_components_,
+            "converged": clf.converged_,
+        }
+    return about | {"out": str(out)}

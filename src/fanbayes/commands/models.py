@@ -4,28 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
-from fanbayes.commands.options import Criterion, Effort, Model
+from fanbayes.commands.options import Model
 from fanbayes.estimators.classifiers import FANClassifier, FMClassifier, NBClassifier
 from fanbayes.estimators.fan_cv import FANClassifierCV
+from fanbayes.estimators.tabular import TableClassifier
+
+# The class of each model, and what sets it apart from others of the class.
+_MODELS: dict[Model, tuple[type[TableClassifier], dict[str, Any]]] = {
+    Model.NB: (NBClassifier, {}),
+    Model.FM: (FMClassifier, {}),
+    Model.FAN: (FANClassifier, {}),
+    Model.FAN_PER_CLASS: (FANClassifier, {"mixing": "per_class"}),
+    Model.FAN_CV: (FANClassifierCV, {}),
+}
 
 
-def classifier(
-    model: Model,
-    criterion: Criterion,
-    effort: Effort,
-    *,
-    discretize: bool,
-    components: int | None,
-    seed: int,
-    jobs: int | None,
-) -> NBClassifier | FMClassifier | FANClassifier | FANClassifierCV:
-    """A classifier, not fitted; the average tries out what the others are told."""
-    if model is Model.FAN_CV:
-        return FANClassifierCV(effort=effort.value, random_state=seed, n_jobs=jobs or -1)
-    shared: dict[str, Any] = {"discretize": "mdlp" if discretize else "none", "n_jobs": jobs or -1}
-    if model is Model.NB:
-        return NBClassifier(**shared)
-    shared |= {"n_components": components or "auto", "criterion": criterion.value, "random_state": seed}
-    if model is Model.FM:
-        return FMClassifier(**shared)
-    return FANClassifier(mixing="per_class" if model is Model.FAN_PER_CLASS else "shared", **shared)
+def takes(model: Model, parameter: str) -> bool:
+    """Whether a model has a parameter."""
+    return parameter in _MODELS[model][0]().get_params()
+
+
+def classifier(model: Model, **settings: Any) -> TableClassifier:
+    """A classifier, not fitted, with those of the settings that it takes; None is its own default."""
+    of, own = _MODELS[model]
+    return of(**own, **{name: v for name, v in settings.items() if v is not None and takes(model, name)})

@@ -16,8 +16,8 @@ from fanbayes.commands.traps import note_trap
 from fanbayes.data.schema import Column
 from fanbayes.data.sources import Level, kind_of
 from fanbayes.data.traps import Unseen, absent_trap, unseen_trap
+from fanbayes.estimators.tabular import TableClassifier
 from fanbayes.files.dataset import MISSING, Dataset, DatasetError, column_names, read_table
-from fanbayes.files.model_file import Classifier
 
 _HEADER = "(does the first line hold the names?)"
 _ENCODING = {
@@ -71,7 +71,7 @@ def read_labelled(path: Path, target: str, *, missing: Collection[str], **option
 
 
 def read_for(
-    clf: Classifier,
+    clf: TableClassifier,
     path: Path,
     *,
     missing: Collection[str],
@@ -154,7 +154,7 @@ def _absent_columns(
     return dict.fromkeys(absent)
 
 
-def _judge_unseen(frame: nw.DataFrame[Any], columns: list[Column], clf: Classifier) -> None:
+def _judge_unseen(frame: nw.DataFrame[Any], columns: list[Column], clf: TableClassifier) -> None:
     """Refuse or note texts that were no level of a column in training."""
     unseen = []
     for column in columns:

@@ -16,17 +16,16 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from fanbayes.data.state import State, StateError, are_distinct, entry, is_level, plain, read_schema, refuse, require
-from fanbayes.estimators.base import NetworkClassifier
 from fanbayes.estimators.classifiers import FANClassifier, FMClassifier, NBClassifier
 from fanbayes.estimators.fan_cv import FANClassifierCV
+from fanbayes.estimators.tabular import TableClassifier
 from fanbayes.files.atomic import write_file
 from fanbayes.files.container import Path, pack, read, unpack
 
 # Settings that may be mappings, and the type of what is mapped to.
 _MAPPINGS = {"n_components": int, "distributions": str}
-Classifier = NetworkClassifier | FANClassifierCV
 
-_CLASSIFIERS: dict[str, type[Classifier]] = {
+_CLASSIFIERS: dict[str, type[TableClassifier]] = {
     c.__name__: c for c in (FANClassifierCV, FANClassifier, FMClassifier, NBClassifier)
 }
 _CLASS_TYPES = {
@@ -42,7 +41,7 @@ class ModelFileError(ValueError):
     """A file that is no model, or a model that cannot be kept in a file."""
 
 
-def save(clf: Classifier, path: Path) -> None:
+def save(clf: TableClassifier, path: Path) -> None:
     """Keep a fitted classifier in one file.
 
     Whatever happens, `path` holds the old content or the new one. A `random_state` that is a generator is not kept,
@@ -72,7 +71,7 @@ def save(clf: Classifier, path: Path) -> None:
     write_file(path, data)
 
 
-def load(path: Path) -> Classifier:
+def load(path: Path) -> TableClassifier:
     """Fitted classifier of a file that `save` wrote.
 
     Parameters
@@ -96,7 +95,7 @@ def load(path: Path) -> Classifier:
         raise ModelFileError(f"{os.fspath(path)} cannot be loaded: {error}") from None
 
 
-def to_state(clf: Classifier) -> State:
+def to_state(clf: TableClassifier) -> State:
     """Header and arrays of a fitted classifier."""
     header = {
         "classifier": type(clf).__name__,
@@ -109,7 +108,7 @@ def to_state(clf: Classifier) -> State:
     return plain(header | learnt), arrays
 
 
-def from_state(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Classifier:
+def from_state(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> TableClassifier:
     """Fitted classifier of a header and arrays, all of them checked."""
     name = entry(header, "classifier", str)
     require(name in _CLASSIFIERS, f"its classifier, {name[:40]!r}, is unknown")
@@ -135,7 +134,7 @@ def _setting(name: str, value: Any) -> Any:
     return list(value) if isinstance(value, (tuple, set, frozenset)) else value
 
 
-def _with_settings(kind: type[Classifier], settings: dict[str, Any]) -> Classifier:
+def _with_settings(kind: type[TableClassifier], settings: dict[str, Any]) -> TableClassifier:
     known = kind().get_params()
     settings = {name: _mapping(value, name) if name in _MAPPINGS else value for name, value in settings.items()}
     for name, value in settings.items():
