@@ -2,6 +2,7 @@
 // the GIL.
 #include "columns.hpp"
 #include "em.hpp"
+#include "pairs.hpp"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -11,6 +12,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <functional>
+#include <numeric>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -325,6 +327,61 @@ void posterior(const HeldRows& rows, const States& states, const Array& log_weig
     });
 }
 
+// ---------------------------------------------------------------- pairs of columns
+
+class HeldPairs : public Pairs {
+    using Columns = std::optional<std::vector<size_t>>;
+    using Collect = void (Pairs::*)(size_t, const std::vector<size_t>&, double*, ThreadPool&) const;
+
+    static std::vector<int32_t> one_each(size_t n) {
+        std::vector<int32_t> group(n + 1);
+        std::iota(group.begin(), group.end(), 0);
+        return group;
+    }
+
+    // Blocks of `length(j)` doubles for the columns wanted, of which there are n; none given: all of them.
+    template <typename Length>
+    Out collect(Collect statistics, size_t v, Columns columns, size_t n, const Length& length, ThreadPool* pool) const {
+        if (!columns) {
+            columns.emplace(n);
+            std::iota(columns->begin(), columns->end(), 0);
+        }
+        size_t total = 0;
+        for (size_t j : *columns) {
+            require(j < n, "there is no such column");
+            require((total += length(j)) < size_t(1) << 60, "too many statistics");
+        }
+        const Out out = zeros({total});
+        nb::gil_scoped_release release;
+        (this->*statistics)(v, *columns, out.data(), or_caller(pool));
+        return out;
+    }
+
+  public:
+    HeldPairs(In<uint8_t, 2> narrow, In<uint16_t, 2> wide, In<double, 2> numbers, std::vector<int64_t> first_level,
+              In<int32_t, 1> states, int n_states, std::optional<In<double, 1>> weights)
+        : Pairs(HeldRows(narrow, wide, numbers, std::move(first_level), one_each(narrow.shape(1)), states, weights),
+                n_states) {}
+
+    Out counts_of(size_t v, Columns columns, ThreadPool* pool) const {
+        require(v < n_discrete, "there is no such column");
+        auto length = [&](size_t j) { return n_levels(v) * n_levels(j) * n_states; };
+        return collect(&Pairs::counts, v, std::move(columns), n_discrete, length, pool);
+    }
+
+    Out moments_of(size_t v, Columns columns, ThreadPool* pool) const {
+        require(v < n_discrete, "there is no such column");
+        auto length = [&](size_t) { return n_levels(v) * 3 * n_states; };
+        return collect(&Pairs::moments, v, std::move(columns), n_numbers, length, pool);
+    }
+
+    Out products_of(size_t v, Columns columns, ThreadPool* pool) const {
+        require(v < n_numbers, "there is no such column");
+        auto length = [&](size_t) { return 6 * n_states; };
+        return collect(&Pairs::products, v, std::move(columns), n_numbers, length, pool);
+    }
+};
+
 // ---------------------------------------------------------------- M-step and EM
 
 using FactorArrays = std::vector<std::pair<std::vector<int32_t>, std::vector<int32_t>>>;  // entries, parents
@@ -486,6 +543,17 @@ NB_MODULE(_core, m) {
              nb::arg("labels").none(), nb::arg("weights").none())
         .def_ro("n_rows", &HeldRows::n_rows)
         .def_prop_ro("n_levels", &HeldRows::n_fused);
+    nb::class_<HeldPairs>(m, "Pairs")
+        .def(nb::init<In<uint8_t, 2>, In<uint16_t, 2>, In<double, 2>, std::vector<int64_t>, In<int32_t, 1>, int,
+                      std::optional<In<double, 1>>>(),
+             nb::arg("narrow"), nb::arg("wide"), nb::arg("numbers"), nb::arg("first_level"), nb::arg("states"),
+             nb::arg("n_states"), nb::arg("weights").none())
+        .def("counts", &HeldPairs::counts_of, nb::arg("v"), nb::arg("columns").none() = nb::none(),
+             nb::arg("pool").none() = nb::none())
+        .def("moments", &HeldPairs::moments_of, nb::arg("v"), nb::arg("columns").none() = nb::none(),
+             nb::arg("pool").none() = nb::none())
+        .def("products", &HeldPairs::products_of, nb::arg("v"), nb::arg("columns").none() = nb::none(),
+             nb::arg("pool").none() = nb::none());
     nb::class_<States>(m, "States")
         .def(nb::init<std::vector<int32_t>, std::vector<int32_t>, int, bool>(), nb::arg("first_state"),
              nb::arg("first_cell"), nb::arg("n_cells"), nb::arg("common"));

@@ -2,6 +2,7 @@
 
 from fanbayes._native._core import (
     MStep,
+    Pairs,
     RawColumns,
     Rows,
     States,
@@ -19,6 +20,7 @@ from fanbayes._native._core import (
 
 __all__ = [
     "MStep",
+    "Pairs",
     "RawColumns",
     "Rows",
     "States",

@@ -63,6 +63,39 @@ class Rows:
     n_rows: int
     n_levels: int  # of all codes
 
+class Pairs:
+    """Statistics of pairs of columns within states: blocks of float64, one for each other column, in one flat array.
+
+    A row has one state and one weight; whoever has responsibilities repeats it for every state. Columns are numbered
+    among the discrete ones (narrow, then wide) or among the numbers. The last level of a discrete column is "missing"
+    and is counted like any other, so that every marginal of the available cases can be had by summation. The columns
+    are copied, one after the other; threads share the other columns, and their number changes no bit.
+
+    `columns` are the other columns, all if None. Memory of an answer: the sum of the blocks, 8 bytes a number.
+    """
+
+    def __init__(
+        self,
+        narrow: NDArray[np.uint8],  # (rows, a)
+        wide: NDArray[np.uint16],  # (rows, b)
+        numbers: Floats,  # (rows, m), NaN = missing
+        first_level: Sequence[int],  # (a + b + 1,), "missing" included
+        states: NDArray[np.int32],  # (rows,), 0 .. n_states - 1
+        n_states: int,
+        weights: Floats | None,  # (rows,); None: all 1
+    ) -> None: ...
+    def counts(self, v: int, columns: Sequence[int] | None = None, pool: ThreadPool | None = None) -> Floats:
+        """Weights of (x_v, x_j, state), discrete v and j: blocks (levels of v, levels of j, n_states).
+
+        Block j of `counts(v)`, all columns, begins at ``levels_v * n_states * first_level[j]``.
+        """
+
+    def moments(self, v: int, columns: Sequence[int] | None = None, pool: ThreadPool | None = None) -> Floats:
+        """N, sum x_j, sum x_j^2 of the rows that have x_j, discrete v, number j: blocks (levels of v, 3, n_states)."""
+
+    def products(self, v: int, columns: Sequence[int] | None = None, pool: ThreadPool | None = None) -> Floats:
+        """N, sum x_v, x_j, x_v^2, x_j^2 and x_v x_j of the rows that have both numbers: blocks (6, n_states)."""
+
 class States:
     """The states (c, h) of a structure; `first_state` has one entry more than there are classes.
 
