@@ -12,7 +12,7 @@ import json
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from inspect import signature
 from typing import Any
@@ -72,151 +72,115 @@ def drawn(n: int, n_numbers: int, n_codes: int, n_classes: int = 3, apart: float
     return X, np.array([f"c{c}" for c in range(n_classes)], dtype=object)[y]
 
 
-def with_holes(X: pd.DataFrame, share: float) -> pd.DataFrame:
-    return X.mask(np.random.default_rng(2).random(X.shape) < share)
+def made(
+    n: int = 600,
+    n_numbers: int = 3,
+    n_codes: int = 3,
+    *,
+    holes: float = 0.0,
+    unlabelled: float = 0.0,
+    weights: Sequence[float] = (),
+    change: Callable[[pd.DataFrame], dict[str, Any]] | None = None,
+    **how: Any,
+) -> Table:
+    """A table as `drawn`, of which shares of the values and labels are missing, and columns changed."""
+    X, y = drawn(n, n_numbers, n_codes, **how)
+    if change is not None:
+        X = X.assign(**change(X))
+    X = X.mask(np.random.default_rng(2).random(X.shape) < holes)
+    y = np.where(np.random.default_rng(3).random(len(y)) < unlabelled, None, y)
+    return Table(X, y, np.random.default_rng(4).choice(weights, n) if weights else None)
 
 
-def without_labels(y: np.ndarray, share: float) -> np.ndarray:
-    return np.where(np.random.default_rng(3).random(len(y)) < share, None, y)
+def huge(X: pd.DataFrame) -> dict[str, Any]:
+    return {"x0": X.x0 * 1e150, "x1": X.x1 * 1e-150, "x2": X.x2 + 1e9, "x3": np.exp(8 * X.x3)}
 
 
-def mixed() -> Table:
-    return Table(*drawn(600, 3, 3))
+def many_levels(X: pd.DataFrame) -> dict[str, Any]:
+    return {"k1": [f"u{k}" for k in np.random.default_rng(5).integers(0, 400, len(X))]}
 
 
-def overlapping() -> Table:
-    return Table(*drawn(600, 3, 3, apart=1.0))
-
-
-def numbers() -> Table:
-    return Table(*drawn(600, 5, 0))
-
-
-def codes() -> Table:
-    return Table(*drawn(600, 0, 6))
-
-
-def two_classes() -> Table:
-    return Table(*drawn(600, 3, 3, n_classes=2))
-
-
-def holes() -> Table:
-    X, y = drawn(600, 3, 3)
-    return Table(with_holes(X, 0.15), y)
-
-
-def few_holes() -> Table:
-    X, y = drawn(600, 3, 3)
-    return Table(with_holes(X, 0.03), y)
-
-
-def weighted() -> Table:
-    return Table(*drawn(600, 3, 3), np.random.default_rng(4).choice([0.0, 0.5, 1.0, 2.0, 3.0], 600))
-
-
-def unlabelled() -> Table:
-    X, y = drawn(600, 3, 3)
-    return Table(X, without_labels(y, 0.4))
-
-
-def everything() -> Table:
-    X, y = drawn(600, 3, 3)
-    weight = np.random.default_rng(4).choice([0.5, 1.0, 2.0], 600)
-    return Table(with_holes(X, 0.1), without_labels(y, 0.3), weight)
-
-
-def wide() -> Table:
-    return Table(*drawn(80, 250, 250))
-
-
-def many_levels() -> Table:
-    X, y = drawn(1500, 2, 2)
-    at = np.random.default_rng(5).integers(0, 400, len(X))
-    return Table(X.assign(k1=[f"u{k}" for k in at]), y)
-
-
-def tiny() -> Table:
-    return Table(*drawn(6, 2, 2, n_classes=2))
-
-
-def constant() -> Table:
-    X, y = drawn(300, 2, 2)
-    return Table(X.assign(k1="same", x1=7.5), y)
-
-
-def one_class() -> Table:
-    return Table(*drawn(300, 2, 2, n_classes=1))
-
-
-def huge() -> Table:
-    X, y = drawn(300, 4, 1)
-    return Table(X.assign(x0=X.x0 * 1e150, x1=X.x1 * 1e-150, x2=X.x2 + 1e9, x3=np.exp(8 * X.x3)), y)
-
-
-def large() -> Table:
-    return Table(*drawn(20_000, 4, 4))
-
-
-def large_holes() -> Table:
-    X, y = drawn(20_000, 4, 4)
-    return Table(with_holes(X, 0.1), without_labels(y, 0.2))
-
+TABLES: dict[str, dict[str, Any]] = {
+    "mixed": {},
+    "overlapping": {"apart": 1.0},
+    "numbers": {"n_numbers": 5, "n_codes": 0},
+    "codes": {"n_numbers": 0, "n_codes": 6},
+    "two_classes": {"n_classes": 2},
+    "holes": {"holes": 0.15},
+    "few_holes": {"holes": 0.03},
+    "weighted": {"weights": (0.0, 0.5, 1.0, 2.0, 3.0)},
+    "unlabelled": {"unlabelled": 0.4},
+    "everything": {"holes": 0.1, "unlabelled": 0.3, "weights": (0.5, 1.0, 2.0)},
+    "wide": {"n": 80, "n_numbers": 250, "n_codes": 250},
+    "many_levels": {"n": 1500, "n_numbers": 2, "n_codes": 2, "change": many_levels},
+    "tiny": {"n": 6, "n_numbers": 2, "n_codes": 2, "n_classes": 2},
+    "constant": {"n": 300, "n_numbers": 2, "n_codes": 2, "change": lambda X: {"k1": "same", "x1": 7.5}},
+    "one_class": {"n": 300, "n_numbers": 2, "n_codes": 2, "n_classes": 1},
+    "huge": {"n": 300, "n_numbers": 4, "n_codes": 1, "change": huge},
+    "large": {"n": 20_000, "n_numbers": 4, "n_codes": 4},
+    "large_holes": {"n": 20_000, "n_numbers": 4, "n_codes": 4, "holes": 0.1, "unlabelled": 0.2},
+}
 
 # ---------------------------------------------------------------- cases
 
+Case = tuple[str, dict[str, Any], str]  # model, its options, table
 NB, FM, FAN, CV = "NBClassifier", "FMClassifier", "FANClassifier", "FANClassifierCV"
 PER_CLASS = {"mixing": "per_class"}
 GIVEN = {"cv": "given"}
 BY_CLASS = {"n_components": {"c0": 1, "c1": 3, "c2": 2}, **PER_CLASS}
-CASES: list[tuple[str, dict[str, Any], Callable[[], Table]]] = [
+
+
+def on(model: str, options: dict[str, Any], tables: str) -> list[Case]:
+    return [(model, options, table) for table in tables.split()]
+
+
+CASES: list[Case] = [
     # Every table by naive Bayes, and in most ways that it can be set.
-    *((NB, {}, table) for table in (mixed, numbers, codes, holes, weighted, unlabelled, everything, wide)),
-    *((NB, {}, table) for table in (many_levels, tiny, constant, one_class, huge, large_holes)),
-    (NB, {"alpha": 0.1, "variance_floor": 0.5}, holes),
-    (NB, {"variance": "tied"}, mixed),
-    (NB, {"variance": "paper"}, mixed),
-    (NB, {"discretize": "mdlp"}, mixed),
-    (NB, {"algorithm": "cem"}, unlabelled),
+    *on(NB, {}, "mixed numbers codes holes weighted unlabelled everything wide"),
+    *on(NB, {}, "many_levels tiny constant one_class huge large_holes"),
+    (NB, {"alpha": 0.1, "variance_floor": 0.5}, "holes"),
+    (NB, {"variance": "tied"}, "mixed"),
+    (NB, {"variance": "paper"}, "mixed"),
+    (NB, {"discretize": "mdlp"}, "mixed"),
+    (NB, {"algorithm": "cem"}, "unlabelled"),
     # FAN on every table, the number of components chosen.
-    *((FAN, {}, table) for table in (mixed, numbers, codes, two_classes, holes, weighted, unlabelled, everything)),
-    *((FAN, {}, table) for table in (overlapping, many_levels, tiny, constant, one_class, huge, large, large_holes)),
-    (FAN, {"max_components": 2}, wide),
-    *((FAN, {"criterion": criterion}, mixed) for criterion in ("bic", "aic", "cs")),
-    *((FAN, {"criterion": criterion}, unlabelled) for criterion in ("bic", "cs")),
-    *((FAN, {"variance": variance}, mixed) for variance in ("tied", "tied_class", "paper")),
-    (FAN, {"variance": "tied"}, everything),
-    (FAN, {"algorithm": "cem"}, mixed),
-    (FAN, {"algorithm": "cem"}, everything),
-    (FAN, {"discretize": "mdlp"}, holes),
-    (FAN, {"alpha": 0.3, "variance_floor": 0.1, "n_init": 5, "patience": 1}, mixed),
-    (FAN, {"n_components": 4}, mixed),
-    (FAN, {"n_components": 3, "max_iter": 7}, holes),
+    *on(FAN, {}, "mixed numbers codes two_classes holes weighted unlabelled everything"),
+    *on(FAN, {}, "overlapping many_levels tiny constant one_class huge large large_holes"),
+    (FAN, {"max_components": 2}, "wide"),
+    *((FAN, {"criterion": criterion}, "mixed") for criterion in ("bic", "aic", "cs")),
+    *((FAN, {"criterion": criterion}, "unlabelled") for criterion in ("bic", "cs")),
+    *((FAN, {"variance": variance}, "mixed") for variance in ("tied", "tied_class", "paper")),
+    (FAN, {"variance": "tied"}, "everything"),
+    *on(FAN, {"algorithm": "cem"}, "mixed everything"),
+    (FAN, {"discretize": "mdlp"}, "holes"),
+    (FAN, {"alpha": 0.3, "variance_floor": 0.1, "n_init": 5, "patience": 1}, "mixed"),
+    (FAN, {"n_components": 4}, "mixed"),
+    (FAN, {"n_components": 3, "max_iter": 7}, "holes"),
     # Components of each class.
-    *((FAN, PER_CLASS, table) for table in (mixed, overlapping, holes, weighted, unlabelled, large)),
-    (FAN, {**PER_CLASS, "criterion": "bic"}, unlabelled),
-    (FAN, {**PER_CLASS, "variance": "tied_class"}, mixed),
-    (FAN, {**PER_CLASS, "algorithm": "cem"}, mixed),
-    (FAN, {**PER_CLASS, "n_components": 3}, everything),
-    (FAN, BY_CLASS, mixed),
-    (FAN, BY_CLASS, everything),
+    *on(FAN, PER_CLASS, "mixed overlapping holes weighted unlabelled large"),
+    (FAN, {**PER_CLASS, "criterion": "bic"}, "unlabelled"),
+    (FAN, {**PER_CLASS, "variance": "tied_class"}, "mixed"),
+    (FAN, {**PER_CLASS, "algorithm": "cem"}, "mixed"),
+    (FAN, {**PER_CLASS, "n_components": 3}, "everything"),
+    *on(FAN, BY_CLASS, "mixed everything"),
     # The finite mixture.
-    *((FM, {}, table) for table in (mixed, overlapping, numbers, codes, everything, tiny, large)),
-    (FM, {"criterion": "bic", "variance": "tied"}, mixed),
-    (FM, {"n_components": 6, "algorithm": "cem"}, holes),
+    *on(FM, {}, "mixed overlapping numbers codes everything tiny large"),
+    (FM, {"criterion": "bic", "variance": "tied"}, "mixed"),
+    (FM, {"n_components": 6, "algorithm": "cem"}, "holes"),
     # Averages; folds that are given do not depend on how a commit would make them.
-    *((CV, {**GIVEN, "effort": "fast"}, table) for table in (mixed, numbers, codes, two_classes, constant, wide)),
-    *((CV, {**GIVEN, "effort": "fast"}, table) for table in (holes, few_holes, weighted, unlabelled, everything)),
-    (CV, {**GIVEN}, overlapping),
-    (CV, {**GIVEN, "effort": "best"}, two_classes),
-    *((CV, {"effort": "fast"}, table) for table in (mixed, weighted, unlabelled, tiny, one_class, large)),
-    (CV, {}, two_classes),
-    (CV, {"cv": 3}, few_holes),
+    *on(CV, {**GIVEN, "effort": "fast"}, "mixed numbers codes two_classes constant wide"),
+    *on(CV, {**GIVEN, "effort": "fast"}, "holes few_holes weighted unlabelled everything"),
+    (CV, {**GIVEN}, "overlapping"),
+    (CV, {**GIVEN, "effort": "best"}, "two_classes"),
+    *on(CV, {"effort": "fast"}, "mixed weighted unlabelled tiny one_class large"),
+    (CV, {}, "two_classes"),
+    (CV, {"cv": 3}, "few_holes"),
 ]
 
 
-def name_of(model: str, options: dict[str, Any], table: Callable[[], Table]) -> str:
+def name_of(model: str, options: dict[str, Any], table: str) -> str:
     settings = [f"{key}={value}" for key, value in options.items()]
-    return " ".join([model.replace("Classifier", ""), table.__name__, *settings])
+    return " ".join([model.replace("Classifier", ""), table, *settings])
 
 
 # ---------------------------------------------------------------- fits
@@ -270,13 +234,13 @@ def outcome(model: str, options: dict[str, Any], table: Table) -> dict[str, Any]
 
 def outcomes(words: list[str]) -> dict[str, dict[str, Any]]:
     """Of the cases whose names contain one of the words, or of all; a line on standard error for each."""
-    tables: Callable[[Callable[[], Table]], Table] = cache(lambda make: make())
+    tables: Callable[[str], Table] = cache(lambda name: made(**TABLES[name]))
     found = {}
-    for model, options, make in CASES:
-        name = name_of(model, options, make)
+    for model, options, table in CASES:
+        name = name_of(model, options, table)
         if not words or any(word in name for word in words):
             start = time.perf_counter()
-            found[name] = outcome(model, options, tables(make))
+            found[name] = outcome(model, options, tables(table))
             print(f"{time.perf_counter() - start:6.1f} s  {name}", file=sys.stderr)
     return found
 
