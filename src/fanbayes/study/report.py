@@ -77,7 +77,7 @@ def _content(studies: Studies) -> dict[str, Any]:
     for kind, assess in (("real", _real), ("simulated", _simulated)):
         if kind in studies:
             content[kind] = assess(*studies[kind])
-            content["claims"] += content[kind].claims
+            content["claims"] += content[kind]["claims"]
     return content
 
 
@@ -108,59 +108,30 @@ def _won(text: str, paper: str, count: WinLoss, ours: str | None = None) -> Clai
     return Claim(text, paper, counts(count) if ours is None else ours, analysis.more_won(count))
 
 
-@dataclass(frozen=True)
-class Clipped:
-    """A case where the true class of a row got less than the clip, and why."""
-
-    name: str
-    n_tested: int
-    rows: Mapping[Model, int]
-    absent: int
-
-
-@dataclass(frozen=True)
-class Real:
+def _real(head: dict[str, Any], records: list[Record]) -> dict[str, Any]:
     """What the page shows of the study of real data."""
-
-    head: Mapping[str, Any]
-    cases: Sequence[Case]
-    claims: list[Claim]
-    counts: list[analysis.Counts]
-    other_columns: list[tuple[Column, dict[Any, analysis.Counts]]]
-    across: list[analysis.AcrossDatasets]
-    splits: list[Any]
-    components: list[tuple[Column, analysis.Components]]
-    times: list[tuple[Column, analysis.Times]]
-    won_back: analysis.WonBack
-    failures: list[tuple[str, str]]
-    clipped: list[Clipped]
-    payload: str
-
-
-def _real(head: dict[str, Any], records: list[Record]) -> Real:
     cases = analysis.gather(head, records)
     if not any(case.result(model, MAIN) for case in cases for model in MODELS):
         raise StudyError("no dataset has been finished yet: go on with the study first.")
     components = [(c, analysis.component_summary(cases, c)) for c in COLUMNS]
     tables = {column: analysis.count_table(cases, column) for column in COLUMNS}
     back = analysis.won_back(cases, MAIN)
-    splits = analysis.split_table(cases, MAIN)
     times = [(c, row) for c in (MAIN, COLUMNS[-1]) for row in analysis.time_table(cases, c)]
-    return Real(
-        head=head,
-        cases=cases,
-        claims=_real_claims(cases, tables[MAIN], components[0][1], back, times),
-        counts=tables[MAIN],
-        other_columns=[(c, {(r.measure, r.first, r.second): r for r in tables[c]}) for c in COLUMNS],
-        across=[row for measure in MEASURES for row in analysis.across_table(cases, MAIN, measure)],
-        splits=splits,
-        components=[(c, summary) for c, summary in components if summary is not None],
-        times=times,
-        won_back=back,
-        failures=_failures(records),
-        clipped=_clipped(cases),
-        payload=_script(_payload(cases)),
-    )
+    return {
+        "head": head,
+        "cases": cases,
+        "claims": _real_claims(cases, tables[MAIN], components[0][1], back, times),
+        "counts": tables[MAIN],
+        "other_columns": [(c, {(r.measure, r.first, r.second): r for r in tables[c]}) for c in COLUMNS],
+        "across": [row for measure in MEASURES for row in analysis.across_table(cases, MAIN, measure)],
+        "splits": analysis.split_table(cases, MAIN),
+        "components": [(c, summary) for c, summary in components if summary is not None],
+        "times": times,
+        "won_back": back,
+        "failures": _failures(records),
+        "clipped": _clipped(cases),
+        "payload": _script(_payload(cases)),
+    }
 
 
 def _real_claims(
@@ -242,14 +213,16 @@ def _failures(records: Sequence[Record]) -> list[tuple[str, str]]:
     return list(found.items())
 
 
-def _clipped(cases: Sequence[Case]) -> list[Clipped]:
+def _clipped(cases: Sequence[Case]) -> list[dict[str, Any]]:
+    """Cases where the true class of a row got less than the clip, and why."""
     found = []
     for case in cases:
         results = {model: result for model in MODELS if (result := case.result(model, MAIN)) is not None}
         clipped = {model: int(result.total("clipped")) for model, result in results.items()}
         if any(clipped.values()):
             some = next(iter(results.values()))
-            found.append(Clipped(case.name, some.n_tested, clipped, int(some.total("absent"))))
+            absent = int(some.total("absent"))
+            found.append({"name": case.name, "n_tested": some.n_tested, "rows": clipped, "absent": absent})
     return found
 
 
@@ -345,20 +318,8 @@ class SimulatedPart:
     correlations: list[analysis.Correlation]
 
 
-@dataclass(frozen=True)
-class SimulatedStudy:
+def _simulated(head: dict[str, Any], records: list[Record]) -> dict[str, Any]:
     """What the page shows of the study of simulated data."""
-
-    head: Mapping[str, Any]
-    claims: list[Claim]
-    gold: list[tuple[str, int, str, int]]
-    parts: list[SimulatedPart]
-    by_size: list[tuple[int, list[analysis.Simulated]]]
-    histograms: list[tuple[str, list[tuple[int, float]]]]
-    failures: list[tuple[str, str]]
-
-
-def _simulated(head: dict[str, Any], records: list[Record]) -> SimulatedStudy:
     truth = analysis.gold_standards(records)
     if not truth:
         raise StudyError("no pair of training and test sets has been finished yet: go on with the study first.")
@@ -370,15 +331,16 @@ def _simulated(head: dict[str, Any], records: list[Record]) -> SimulatedStudy:
         _part("Gold standards with one component, apart", plain, "paper"),
     ]
     cards = {name: Card(**card) for name, card in head["datasets"].items()}
-    return SimulatedStudy(
-        head=head,
-        claims=_simulated_claims(parts[0], hidden),
-        gold=[(name, r, cards[name].kind, cards[name].n_classes) for name, r in sorted(truth.items())],
-        parts=[part for part in parts if part.rows],
-        by_size=[(n, analysis.simulated_table([r for r in hidden if r["size"] == n], "paper")) for n in head["sizes"]],
-        histograms=_histograms(hidden),
-        failures=_failures(records),
-    )
+    by_size = {n: [r for r in hidden if r["size"] == n] for n in head["sizes"]}
+    return {
+        "head": head,
+        "claims": _simulated_claims(parts[0], hidden),
+        "gold": [(name, r, cards[name].kind, cards[name].n_classes) for name, r in sorted(truth.items())],
+        "parts": [part for part in parts if part.rows],
+        "by_size": [(n, analysis.simulated_table(own, "paper")) for n, own in by_size.items()],
+        "histograms": _histograms(hidden),
+        "failures": _failures(records),
+    }
 
 
 def _part(title: str, records: Sequence[Record], preset: str) -> SimulatedPart:
