@@ -49,19 +49,19 @@ class Learnt:
     selection: Selection
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class NetworkClassifier(TableClassifier):
     """A classifier by a Bayesian network with a class and, perhaps, a hidden variable."""
 
-    # Set by the subclasses' constructors.
-    alpha: float
-    variance_estimator: Estimator
-    variance_tying: Tying
-    variance_floor: float
-    algorithm: Literal["em", "cem"]
-    max_iter: int
-    tol: float
-    discretize: Literal["none", "mdlp"]
-    distributions: Mapping[Any, str] | None
+    alpha: float = 1.0
+    variance_estimator: Estimator = "map"
+    variance_tying: Tying = "none"
+    variance_floor: float = 1e-6
+    algorithm: Literal["em", "cem"] = "em"
+    max_iter: int = 1000
+    tol: float = 1e-6
+    discretize: Literal["none", "mdlp"] = "none"
+    distributions: Mapping[Any, str] | None = None
 
     # Factors of the structures that it may have.
     _kinds: ClassVar[tuple[tuple[str, ...], ...]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -16,7 +16,6 @@ from fanbayes.estimators.base import NetworkClassifier
 from fanbayes.estimators.validation import require_choice, require_integer, seed_of
 from fanbayes.learning.scores import Criterion
 from fanbayes.learning.selection import Search
-from fanbayes.model.blocks.base import Estimator, Tying
 from fanbayes.model.state import FAN
 from fanbayes.model.structure import Mixing, Structure, fan, finite_mixture, naive_bayes
 
@@ -28,56 +27,16 @@ class NBClassifier(NetworkClassifier):
     """Naive Bayes: p(c) prod_i p(x_i | c), equation (10) of Monti & Cooper (1999).
 
     Discrete and continuous columns together, missing values left out of the product, unlabelled rows
-    learnt from by EM.
+    learnt from by EM. Parameters and attributes that are not described here are as in `FANClassifier`.
 
     Parameters
     ----------
-    alpha : float, default=1.0
-        Added to every count (Laplace's rule), for features and classes.
-    variance_estimator : {"map", "paper"}, default="map"
-        Variance of a continuous feature in a class: posterior mode under a weak prior, or equation (7).
     variance_tying : {"none", "class", "all"}, default="none"
         "all": one variance for all classes; not with "paper".
-    variance_floor : float, default=1e-6
-        Least variance, as a share of the column's own.
     algorithm : {"em", "cem"}, default="em"
         How unlabelled rows are completed: by expectation, or each to its most probable class.
     max_iter : int, default=1000
         Most passes over the data (only unlabelled rows need more than one).
-    tol : float, default=1e-6
-        EM stops when a step gains no more than this per case.
-    categorical_features : "from_dtype", "all", None, or array-like of names, indices or bool
-        Which columns are discrete. By default those of strings, booleans and categories.
-    discretize : {"none", "mdlp"}, default="none"
-        "mdlp": continuous columns are binned by class entropy (Fayyad & Irani 1993), inside `fit`.
-    distributions : mapping from column (name or position) to {"gaussian", "poisson"}, optional
-        Of continuous columns; by default normal. "poisson" is for counts: whole numbers from 0 to 1e12, never binned.
-        Log-likelihood and scores are then those beside a Poisson distribution of the column's mean, and not comparable
-        with those of a normal one.
-    handle_unknown : {"missing", "error"}, default="missing"
-        A category that was not seen in training counts as missing, or is an error.
-    allow_missing_columns : bool, default=False
-        Whether a data frame to predict may lack columns, which are then summed out.
-    n_jobs : int or None, default=None
-        Threads; the result does not depend on it.
-    verbose : bool, default=False
-        Show a progress bar.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (n_classes,)
-    class_prior_ : ndarray of shape (n_classes,)
-    schema_ : Schema
-        What each column was taken for.
-    network_ : Network
-        All parameters.
-    selection_, starts_ : tables of the candidates and of their starts
-    best_index_ : int
-        Row of `selection_` that was chosen.
-    log_likelihood_ : float
-        log p(D | theta), in standardised units.
-    n_components_, n_iter_, converged_, trace_ : of the fit
-    n_features_in_, feature_names_in_
 
     Examples
     --------
@@ -90,52 +49,21 @@ class NBClassifier(NetworkClassifier):
 
     _kinds = (("class",),)
 
-    def __init__(
-        self,
-        *,
-        alpha: float = 1.0,
-        variance_estimator: Estimator = "map",
-        variance_tying: Tying = "none",
-        variance_floor: float = 1e-6,
-        algorithm: Literal["em", "cem"] = "em",
-        max_iter: int = 1000,
-        tol: float = 1e-6,
-        categorical_features: Any = "from_dtype",
-        discretize: Literal["none", "mdlp"] = "none",
-        distributions: Mapping[Any, str] | None = None,
-        handle_unknown: Literal["missing", "error"] = "missing",
-        allow_missing_columns: bool = False,
-        n_jobs: int | None = None,
-        verbose: bool | int = False,
-    ) -> None:
-        self.alpha = alpha
-        self.variance_estimator = variance_estimator
-        self.variance_tying = variance_tying
-        self.variance_floor = variance_floor
-        self.algorithm = algorithm
-        self.max_iter = max_iter
-        self.tol = tol
-        self.categorical_features = categorical_features
-        self.discretize = discretize
-        self.distributions = distributions
-        self.handle_unknown = handle_unknown
-        self.allow_missing_columns = allow_missing_columns
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-
     def _search(self, classes: NDArray[Any], n_cases: float) -> Search:
         return Search(lambda _: naive_bayes(len(classes)), sizes=[1], max_iter=self.max_iter, tol=self.tol)
 
 
+@dataclass(eq=False, repr=False)
 class _HiddenClassifier(NetworkClassifier):
     """What FM and FAN share: a hidden variable whose number of values is chosen."""
 
-    n_components: int | Literal["auto"] | Mapping[Any, int]
-    criterion: Criterion
-    max_components: int | None
-    patience: int
-    n_init: int
-    random_state: Any
+    n_components: int | Literal["auto"] | Mapping[Any, int] = "auto"
+    _: KW_ONLY
+    criterion: Criterion = "icl"
+    max_components: int | None = None
+    patience: int = 2
+    n_init: int = 14
+    random_state: Any = None
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -185,6 +113,7 @@ class _HiddenClassifier(NetworkClassifier):
         )
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class FANClassifier(_HiddenClassifier):
     """Finite-mixture-augmented naive Bayes, equation (12) of Monti & Cooper (1999).
 
@@ -275,54 +204,9 @@ class FANClassifier(_HiddenClassifier):
     (178, 3)
     """
 
-    _kinds = FAN
+    mixing: Mixing = "shared"
 
-    def __init__(
-        self,
-        n_components: int | Literal["auto"] | Mapping[Any, int] = "auto",
-        *,
-        criterion: Criterion = "icl",
-        max_components: int | None = None,
-        patience: int = 2,
-        algorithm: Literal["em", "cem"] = "em",
-        mixing: Mixing = "shared",
-        alpha: float = 1.0,
-        variance_estimator: Estimator = "map",
-        variance_tying: Tying = "none",
-        variance_floor: float = 1e-6,
-        n_init: int = 14,
-        max_iter: int = 1000,
-        tol: float = 1e-6,
-        categorical_features: Any = "from_dtype",
-        discretize: Literal["none", "mdlp"] = "none",
-        distributions: Mapping[Any, str] | None = None,
-        handle_unknown: Literal["missing", "error"] = "missing",
-        allow_missing_columns: bool = False,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: bool | int = False,
-    ) -> None:
-        self.n_components = n_components
-        self.criterion = criterion
-        self.max_components = max_components
-        self.patience = patience
-        self.algorithm = algorithm
-        self.mixing = mixing
-        self.alpha = alpha
-        self.variance_estimator = variance_estimator
-        self.variance_tying = variance_tying
-        self.variance_floor = variance_floor
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.categorical_features = categorical_features
-        self.discretize = discretize
-        self.distributions = distributions
-        self.handle_unknown = handle_unknown
-        self.allow_missing_columns = allow_missing_columns
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    _kinds = FAN
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -364,25 +248,15 @@ class FANClassifier(_HiddenClassifier):
 class FMClassifier(_HiddenClassifier):
     """Finite mixture: sum_h p(h) p(c | h) prod_i p(x_i | h), equation (11) of Monti & Cooper (1999).
 
-    The class is one more child of the hidden variable.
+    The class is one more child of the hidden variable. Parameters and attributes that are not described here are as in
+    `FANClassifier`.
 
     Parameters
     ----------
     n_components : "auto" or int, default="auto"
         Number of values of the hidden variable; "auto" tries 1, 2, ... and keeps the best score.
-    criterion : {"icl", "bic", "aic", "cs"}, default="icl"
-        Score by which "auto" chooses; larger is better (scikit-learn's bic and aic are -2 times ours).
     max_components : int or None, default=None
         Most components that "auto" tries; None is 10 and two for each class.
-    patience : int, default=2
-        "auto" stops after so many sizes without a better score.
-    algorithm, alpha, variance_estimator, variance_tying, variance_floor, n_init, max_iter, tol, \
-categorical_features, discretize, distributions, handle_unknown, allow_missing_columns, n_jobs, random_state, verbose
-        As in `FANClassifier`.
-
-    Attributes
-    ----------
-    As in `FANClassifier`.
 
     Examples
     --------
@@ -394,51 +268,6 @@ categorical_features, discretize, distributions, handle_unknown, allow_missing_c
     """
 
     _kinds = (("component", "class | component"),)
-
-    def __init__(
-        self,
-        n_components: int | Literal["auto"] = "auto",
-        *,
-        criterion: Criterion = "icl",
-        max_components: int | None = None,
-        patience: int = 2,
-        algorithm: Literal["em", "cem"] = "em",
-        alpha: float = 1.0,
-        variance_estimator: Estimator = "map",
-        variance_tying: Tying = "none",
-        variance_floor: float = 1e-6,
-        n_init: int = 14,
-        max_iter: int = 1000,
-        tol: float = 1e-6,
-        categorical_features: Any = "from_dtype",
-        discretize: Literal["none", "mdlp"] = "none",
-        distributions: Mapping[Any, str] | None = None,
-        handle_unknown: Literal["missing", "error"] = "missing",
-        allow_missing_columns: bool = False,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: bool | int = False,
-    ) -> None:
-        self.n_components = n_components
-        self.criterion = criterion
-        self.max_components = max_components
-        self.patience = patience
-        self.algorithm = algorithm
-        self.alpha = alpha
-        self.variance_estimator = variance_estimator
-        self.variance_tying = variance_tying
-        self.variance_floor = variance_floor
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.categorical_features = categorical_features
-        self.discretize = discretize
-        self.distributions = distributions
-        self.handle_unknown = handle_unknown
-        self.allow_missing_columns = allow_missing_columns
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
 
     def _structure(self, n_classes: int, n_components: int) -> Structure:
         return finite_mixture(n_classes, n_components)

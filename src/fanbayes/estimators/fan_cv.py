@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, Self
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -26,6 +27,7 @@ from fanbayes.learning.ensembles.parallel import parallel_map
 from fanbayes.learning.ensembles.training import Candidate, Training, average_log_score, fit_average
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class FANClassifierCV(TableClassifier):
     """Average of naive Bayes and FAN models, with weights of members and features learnt by cross-validation.
 
@@ -44,6 +46,8 @@ class FANClassifierCV(TableClassifier):
     in training as in prediction, and everywhere if all members are joint distributions, for which that is exact. A row
     in which everything is missing gets `class_prior_`.
 
+    Parameters that are not described here are as in `FANClassifier`.
+
     Parameters
     ----------
     effort : {"fast", "default", "best"}, default="default"
@@ -51,17 +55,6 @@ class FANClassifierCV(TableClassifier):
     cv : int, splitter or iterable of (train, test) indices, default=5
         How rows are held out. An integer is a number of stratified folds; with fewer than two labelled rows a fold
         there is nothing to judge by, and the only member is naive Bayes.
-    categorical_features : "from_dtype", "all", None, or array-like of names, indices or bool
-        Which columns are discrete. By default those of strings, booleans and categories.
-    handle_unknown : {"missing", "error"}, default="missing"
-        A category that was not seen in training counts as missing, or is an error.
-    allow_missing_columns : bool, default=False
-        Whether a data frame to predict may lack columns, which are then summed out.
-    n_jobs : int or None, default=None
-        Threads; the result does not depend on it.
-    random_state : int, RandomState or None, default=None
-    verbose : bool, default=False
-        Show a progress bar.
 
     Attributes
     ----------
@@ -101,26 +94,9 @@ class FANClassifierCV(TableClassifier):
     (150, 3)
     """
 
-    def __init__(
-        self,
-        *,
-        effort: Effort = "default",
-        cv: Any = 5,
-        categorical_features: Any = "from_dtype",
-        handle_unknown: Literal["missing", "error"] = "missing",
-        allow_missing_columns: bool = False,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: bool | int = False,
-    ) -> None:
-        self.effort = effort
-        self.cv = cv
-        self.categorical_features = categorical_features
-        self.handle_unknown = handle_unknown
-        self.allow_missing_columns = allow_missing_columns
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    effort: Effort = "default"
+    cv: Any = 5
+    random_state: Any = None
 
     # ------------------------------------------------------------ fitting
 
@@ -139,12 +115,8 @@ class FANClassifierCV(TableClassifier):
 
         Parameters
         ----------
-        X : data frame or array-like of shape (n_samples, n_features)
-            Discrete and continuous columns, values missing or not.
-        y : array-like of shape (n_samples,)
-            Classes. A row whose label is NaN or None is unlabelled and is learnt from as well.
-        sample_weight : array-like of shape (n_samples,), optional
-            Case counts: weight 2 is the row twice, weight 0 is the row absent.
+        X, y, sample_weight
+            As in `FANClassifier.fit`.
         groups : array-like of shape (n_samples,), optional
             Rows of a group, such as those of one patient, are held out together. Without groups, rows that are equal
             in all columns are, if some of these are continuous; equal rows of discrete columns are taken for
@@ -222,14 +194,12 @@ class FANClassifierCV(TableClassifier):
 
         Parameters
         ----------
-        X : data frame or array-like of shape (n_samples, n_features)
-        classes : two labels, optional
-            The class, and the one to compare it with; by default the predicted class and the runner-up of each row.
+        X, classes
+            As in `FANClassifier.explain`.
 
         Returns
         -------
         Explanation
-            Arrays, and tables by `table()`, `summary()` and `worth_observing()`.
         """
         check_is_fitted(self)
         rows = self._encode(X, self.average_.schemas)

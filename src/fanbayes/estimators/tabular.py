@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, Self
 
@@ -88,19 +88,21 @@ class Cases:
         warn_of(training_traps(schema, self.sources, self.weights, declared))
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A classifier of rows with discrete and continuous columns, values missing or not."""
+    """A classifier of rows with discrete and continuous columns, values missing or not.
 
-    # Set by the subclasses' constructors.
-    categorical_features: str | Sequence[Any] | None
-    handle_unknown: Literal["missing", "error"]
-    allow_missing_columns: bool
-    n_jobs: int | None
-    verbose: bool | int
+    Parameters are the fields of a dataclass: scikit-learn finds them in the signature of its constructor.
+    """
 
-    # Learnt.
-    classes_: NDArray[Any]
-    schema_: Schema
+    categorical_features: Any = "from_dtype"
+    handle_unknown: Literal["missing", "error"] = "missing"
+    allow_missing_columns: bool = False
+    n_jobs: int | None = None
+    verbose: bool | int = False
+
+    classes_: NDArray[Any] = field(init=False)
+    schema_: Schema = field(init=False)
 
     @abstractmethod
     def _fit(self, *given: Any) -> Self:
