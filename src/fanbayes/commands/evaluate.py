@@ -84,21 +84,12 @@ def evaluate(
         for name in _FIGURES.values():
             require_target(out / name, data)
     from fanbayes.commands.models import classifier
-    from fanbayes.commands.rows import read_labelled
+    from fanbayes.commands.rows import Reading, read_labelled
     from fanbayes.commands.traps import note_training_traps
     from fanbayes.evaluation.comparison import cross_validate, differences
 
-    dataset = read_labelled(
-        data,
-        target,
-        discrete=options.names(discrete),
-        continuous=options.names(continuous),
-        ignore=options.names(ignore),
-        missing=options.names(missing),
-        separator=separator,
-        encoding=encoding,
-        decimal=decimal.value,
-    )
+    reading = Reading(missing, separator, encoding, decimal)
+    dataset = read_labelled(data, target, reading, discrete=discrete, continuous=continuous, ignore=ignore)
     note_training_traps(dataset)
     n_labelled = int(dataset.labelled.sum())
     if n_labelled < folds:

@@ -56,19 +56,12 @@ def explain(
     """
     if (label is None) != (against is None):
         raise WrongUse("--class and --against name the two classes to compare: give both or neither.")
-    from fanbayes.commands.rows import read_for
+    from fanbayes.commands.rows import Reading, read_for
     from fanbayes.files.model_file import load
 
     clf = load(model)
-    X, _ = read_for(
-        clf,
-        rows,
-        missing=options.names(missing),
-        allow_missing_columns=allow_missing_columns,
-        separator=separator,
-        encoding=encoding,
-        decimal=decimal.value,
-    )
+    reading = Reading(missing, separator, encoding, decimal)
+    X, _ = read_for(clf, rows, reading, allow_missing_columns=allow_missing_columns)
     pair = None if label is None else [_known(label, clf.classes_), _known(str(against), clf.classes_)]
     if pair is not None and pair[0] == pair[1]:
         raise WrongUse("--class and --against must differ.")

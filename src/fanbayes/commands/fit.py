@@ -77,7 +77,7 @@ def fit(
         raise WrongUse(f"{model.value} has no --effort: leave it out, or choose --model fan-cv.")
     criterion = criterion or Criterion.ICL
     require_target(out, data)
-    from fanbayes.commands.rows import read_labelled
+    from fanbayes.commands.rows import Reading, read_labelled
     from fanbayes.commands.show import print_members, score_text
     from fanbayes.commands.traps import note_training_traps
     from fanbayes.data.frames import rows_of
@@ -86,17 +86,8 @@ def fit(
     from fanbayes.estimators.progress import reported_to
     from fanbayes.files.model_file import save
 
-    dataset = read_labelled(
-        data,
-        target,
-        discrete=options.names(discrete),
-        continuous=options.names(continuous),
-        ignore=options.names(ignore),
-        missing=options.names(missing),
-        separator=separator,
-        encoding=encoding,
-        decimal=decimal.value,
-    )
+    reading = Reading(missing, separator, encoding, decimal)
+    dataset = read_labelled(data, target, reading, discrete=discrete, continuous=continuous, ignore=ignore)
     console = screen()
     columns = describe_columns(dataset)
     if not json:

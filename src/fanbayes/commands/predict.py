@@ -77,21 +77,12 @@ def predict(
     given_costs = None if costs is None else read_costs_file(costs)
     given_prior = None if prior is None else parse_prior(prior)
 
-    from fanbayes.commands.rows import read_for
+    from fanbayes.commands.rows import Reading, read_for
     from fanbayes.files.model_file import load
 
     clf = load(model)
-    kept_names = options.names(keep)
-    X, kept = read_for(
-        clf,
-        rows,
-        missing=options.names(missing),
-        keep=kept_names,
-        allow_missing_columns=allow_missing_columns,
-        separator=separator,
-        encoding=encoding,
-        decimal=decimal.value,
-    )
+    reading = Reading(missing, separator, encoding, decimal)
+    X, kept = read_for(clf, rows, reading, keep=options.names(keep), allow_missing_columns=allow_missing_columns)
     with warnings_as_notes():
         log_proba = clf.predict_log_proba(X)
         if given_prior is not None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import narwhals as nw
 import numpy as np
 
-from fanbayes.commands.options import pasted
+from fanbayes.commands.options import names, pasted
 from fanbayes.commands.output import WrongUse, note, shortened, warnings_as_notes
 from fanbayes.commands.traps import note_trap
 from fanbayes.data.schema import Column
@@ -46,8 +47,22 @@ _USING = {
 }
 
 
-def read_labelled(path: Path, target: str, *, missing: Collection[str], **options: Any) -> Dataset:
-    """Read rows to learn from.
+@dataclass(frozen=True)
+class Reading:
+    """How a file is read, as options of the commands say it."""
+
+    missing: list[str] | None
+    separator: str | None
+    encoding: str | None
+    decimal: str
+
+    def settings(self) -> dict[str, Any]:
+        """The same for `read_table`."""
+        return vars(self) | {"missing": [*MISSING, *names(self.missing)]}
+
+
+def read_labelled(path: Path, target: str, reading: Reading, **columns: list[str] | None) -> Dataset:
+    """Read rows to learn from, some columns being declared or left out, as in `read_table`.
 
     Raises
     ------
@@ -56,15 +71,13 @@ def read_labelled(path: Path, target: str, *, missing: Collection[str], **option
     DatasetError
         If the file itself is at fault.
     """
-    reading = {name: options.pop(name) for name in ("separator", "encoding", "decimal")} | {
-        "missing": [*MISSING, *missing]
-    }
+    settings, declared = reading.settings(), {role: names(given) for role, given in columns.items()}
     try:
         with warnings_as_notes():
-            return read_table(path, target=target, **options, **reading)
+            return read_table(path, target=target, **settings | declared)
     except DatasetError as error:
         try:
-            read_table(path, **reading)
+            read_table(path, **settings)
         except DatasetError:
             raise _with_options(error, target) from None
         raise WrongUse(str(_with_options(error, target))) from None
@@ -73,11 +86,10 @@ def read_labelled(path: Path, target: str, *, missing: Collection[str], **option
 def read_for(
     clf: TableClassifier,
     path: Path,
+    reading: Reading,
     *,
-    missing: Collection[str],
     keep: Collection[str] = (),
     allow_missing_columns: bool = False,
-    **options: Any,
 ) -> tuple[Any, dict[str, list[Any]]]:
     """Read the columns that a model needs, by name, and take each for what it was in training.
 
@@ -85,10 +97,8 @@ def read_for(
     ----------
     clf : fitted classifier
     path : file
-    missing : further texts that mean a missing value
     keep : columns to hand through as text
     allow_missing_columns : whether columns that the file does not have are taken as empty
-    **options : as in `read_table`
 
     Returns
     -------
@@ -96,23 +106,23 @@ def read_for(
     kept : columns that are handed through
     """
     columns = clf.schema_.columns
-    options["missing"] = [*MISSING, *missing]
     needed = {column.name for column in columns}
     extra = [name for name in keep if name not in needed]
     try:
-        present = column_names(path, encoding=options.get("encoding"), separator=options.get("separator"))
+        present = column_names(path, encoding=reading.encoding, separator=reading.separator)
         absent = _absent_columns(path, present, [column.name for column in columns], extra, allow_missing_columns)
         there = [column for column in columns if column.name not in absent]
         discrete = [column.name for column in there if column.kind == "discrete"]
         continuous = [column.name for column in there if column.kind != "discrete"]
         ignored = [name for name in dict.fromkeys(present) if name not in needed and name not in keep]
-        table = read_table(path, discrete=[*discrete, *extra], continuous=continuous, ignore={*ignored}, **options)
+        roles: dict[str, Any] = {"discrete": [*discrete, *extra], "continuous": continuous, "ignore": {*ignored}}
+        table = read_table(path, **roles, **reading.settings())
     except DatasetError as error:
         raise _with_options(error) from None
     frame = nw.from_native(table.X, eager_only=True)
     if ignored:
-        names = shortened([name or repr(name) for name in ignored], 10)
-        note(f"columns of {path} that the model does not use: {names}.")
+        listed = shortened([name or repr(name) for name in ignored], 10)
+        note(f"columns of {path} that the model does not use: {listed}.")
     if absent:
         note_trap(absent_trap([*absent]))
     _judge_unseen(frame, there, clf)
