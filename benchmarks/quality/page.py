@@ -1,22 +1,22 @@
-"""The page: self-contained HTML in the style of the study's report."""
+"""The page, self-contained HTML in the style of the study's report, and its tables in Markdown."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from figures import rank_figure, scatter_figure
 from settings import COMMAND, SETTINGS
 from summary import Summary
-from text import counts, seconds, unfinished_text
 
 from fanbayes.study.page import html_page, render
 
 HERE = Path(__file__).parent
 
 
-def page(found: Summary) -> str:
-    """Self-contained HTML in the style of the study's report."""
+def pages(found: Summary) -> dict[str, str]:
+    """Content of the files that are made from the summary."""
     ours = found["ours"]
     others = [method for method in found["methods"] if method != ours]
     content = found | {
@@ -26,9 +26,10 @@ def page(found: Summary) -> str:
         "settings": SETTINGS,
         "command": COMMAND,
     }
-    filters = {"counts": counts, "seconds": seconds, "unfinished": unfinished_text}
-    body = render(HERE / "page.html.jinja", content, filters)
-    return html_page(f"{ours} against other classifiers", body, (HERE / "page.css").read_text("utf-8"))
+    filters = {"counts": _counts, "seconds": _seconds, "unfinished": _unfinished}
+    body, tables = (render(HERE / name, content, filters) for name in ("page.html.jinja", "README.md.jinja"))
+    html = html_page(f"{ours} against other classifiers", body, (HERE / "page.css").read_text("utf-8"))
+    return {"index.html": html, "README.md": tables}
 
 
 def dataset_table(found: Summary) -> list[dict[str, Any]]:
@@ -40,3 +41,16 @@ def dataset_table(found: Summary) -> list[dict[str, Any]]:
         best = min((value for value in values if value is not None), default=None)
         rows.append({"name": name, **dataset, "losses": values, "best": best})
     return rows
+
+
+def _counts(comparison: Mapping[str, Any]) -> str:
+    return f"{comparison['won']} / {comparison['lost']}"
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.3f}" if value < 1 else f"{value:.1f}"
+
+
+def _unfinished(failed: Mapping[str, Any]) -> str:
+    folds = f"{len(failed['folds'])} of {failed['n_folds']} folds"
+    return f"{failed['method']} on {failed['dataset']}, {folds}: {failed['error']}"

@@ -13,9 +13,8 @@ import json
 import lzma
 from pathlib import Path
 
-from page import page
-from readme import readme
-from summary import Summary, csv_lines, summary
+from page import pages
+from summary import csv_lines, summary
 
 from fanbayes.files.atomic import write_file
 from fanbayes.study.records import read_study
@@ -41,11 +40,6 @@ def summarise(folder: Path, ours: str, out: Path) -> None:
     found = summary(head, records, ours)
     write_file(out / "summary.json", (json.dumps(found, indent=1) + "\n").encode())
     write_file(out / "records.csv.xz", lzma.compress("".join(csv_lines(records)).encode()))
-
-
-def pages(found: Summary) -> dict[str, str]:
-    """Content of the files that are made from the summary."""
-    return {"index.html": page(found), "README.md": readme(found)}
 
 
 if __name__ == "__main__":

@@ -41,6 +41,7 @@ def render(template: Path, content: Mapping[str, Any], filters: Mapping[str, Cal
     except ImportError:
         raise StudyError("the page needs jinja2: pip install 'fanbayes[report]'.") from None
     loader = jinja2.FileSystemLoader(template.parent)
-    environment = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    escaped = ".html." in template.name
+    environment = jinja2.Environment(loader=loader, autoescape=escaped, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {"number": number, "p": p_text, "run": run_text, **filters}
     return environment.get_template(template.name).render(content)
