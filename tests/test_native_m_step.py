@@ -15,7 +15,7 @@ GROUPS = {"none": [], "all": [0, 0, 0, 0], "class": [0, 0, 1, 1]}
 
 def m_step(group, estimator="map", floor=FLOOR):
     prior = [KAPPA, A, B, LEAST]
-    return _native.MStep(FIRST_LEVEL, N_NUMBERS, FACTORS, N_CELLS, ALPHA, estimator, floor, group, prior)
+    return _native.MStep(FACTORS, N_CELLS, ALPHA, FIRST_LEVEL, N_NUMBERS, estimator, floor, group, prior)
 
 
 def statistics(n=3):

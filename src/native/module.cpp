@@ -386,8 +386,8 @@ class HeldPairs : public Pairs {
 
 using FactorArrays = std::vector<std::pair<std::vector<int32_t>, std::vector<int32_t>>>;  // entries, parents
 
-void make_m_step(MStep* self, std::vector<int64_t> first_level, size_t n_numbers, const FactorArrays& factors,
-                 size_t n_cells, double alpha, const std::string& estimator, double floor,
+void make_m_step(MStep* self, const FactorArrays& factors, size_t n_cells, double alpha,
+                 std::vector<int64_t> first_level, size_t n_numbers, const std::string& estimator, double floor,
                  const std::vector<int32_t>& group, const std::vector<double>& prior) {
     require(!first_level.empty() && !factors.empty() && prior.size() == 4, "levels, factors, a prior of four numbers");
     require(group.empty() || group.size() == n_cells, "a group a cell");
@@ -567,9 +567,10 @@ NB_MODULE(_core, m) {
           nb::arg("numeric"), nb::arg("n_linear"), nb::arg("what"), nb::arg("out").noconvert(), nb::arg("n_blocks") = 1,
           nb::arg("pool").none() = nb::none());
     nb::class_<MStep>(m, "MStep")
-        .def("__init__", &make_m_step, nb::arg("first_level"), nb::arg("n_numbers"), nb::arg("factors"),
-             nb::arg("n_cells"), nb::arg("alpha"), nb::arg("estimator"), nb::arg("floor"), nb::arg("group"),
-             nb::arg("prior"))
+        .def("__init__", &make_m_step, nb::arg("factors"), nb::arg("n_cells"), nb::arg("alpha"),
+             nb::arg("first_level") = std::vector<int64_t>{0}, nb::arg("n_numbers") = 0, nb::arg("estimator") = "map",
+             nb::arg("floor") = 1.0, nb::arg("group") = std::vector<int32_t>{},
+             nb::arg("prior") = std::vector<double>(4, 1.0))
         .def("estimate", &estimate, nb::arg("states"), nb::arg("cells"))
         .def("log_prior", &log_prior, nb::arg("factors"), nb::arg("cells"), nb::arg("shared"));
     m.def("run_em", &run_em_of, nb::arg("rows"), nb::arg("states"), nb::arg("m_step"), nb::arg("factors"),

@@ -123,15 +123,15 @@ class MStep:
 
     def __init__(
         self,
-        first_level: Sequence[int],
-        n_numbers: int,
         factors: Sequence[tuple[Sequence[int], Sequence[int]]],
         n_cells: int,
         alpha: float,
-        estimator: Literal["map", "paper"],
-        floor: float,
-        group: Sequence[int],  # of cells that share a variance, increasing; empty: none do
-        prior: Sequence[float],  # kappa, a, b, and the fewest observations for (7)
+        first_level: Sequence[int] = ...,
+        n_numbers: int = 0,
+        estimator: Literal["map", "paper"] = "map",
+        floor: float = 1.0,
+        group: Sequence[int] = ...,  # of cells that share a variance, increasing; empty: none do
+        prior: Sequence[float] = ...,  # kappa, a, b, and the fewest observations for (7)
     ) -> None: ...
     def estimate(self, states: Floats, cells: Floats) -> tuple[Floats, Floats, Floats]:
         """Return factors, cells and shared that maximise the posterior, given statistics as of `e_step`."""

@@ -58,6 +58,11 @@ class Column:
         return self.scale > 0 if self.kind == "continuous" else self.n_levels > 1
 
     @property
+    def is_standardised(self) -> bool:
+        """Whether a continuous column is used in units of its own deviation, as normal ones are."""
+        return self.distribution == Column.distribution
+
+    @property
     def log_scale(self) -> float:
         """log(dx' / dx) of a continuous column, negated: log density in the column's own unit = log p(x') - it."""
         return math.log(self.scale) + self.exponent * math.log(2.0)
@@ -174,12 +179,12 @@ class Schema:
     def continuous(self) -> list[int]:
         """Positions of the informative continuous columns, those of one distribution together, normal ones first."""
         some = [j for j, c in enumerate(self.columns) if c.kind == "continuous" and c.is_informative]
-        return sorted(some, key=lambda j: (self[j].distribution != "gaussian", self[j].distribution))
+        return sorted(some, key=lambda j: (not self[j].is_standardised, self[j].distribution))
 
     @cached_property
     def taken_as_they_are(self) -> list[int]:
         """Positions of those of `continuous` that are not normal, the last of them."""
-        return [j for j in self.continuous if self[j].distribution != "gaussian"]
+        return [j for j in self.continuous if not self[j].is_standardised]
 
     @cached_property
     def place(self) -> dict[int, int]:

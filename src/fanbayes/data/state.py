@@ -141,7 +141,7 @@ def _column(values: Any) -> Column:
     column = Column.from_json(values)
     cuts = np.array(column.cuts) if all(type(c) is float for c in column.cuts) else np.array([np.nan])
     require(column.kind in ("discrete", "continuous", "binned"), flaw)
-    if column.distribution != "gaussian" and column.is_informative:  # it is taken as it is
+    if not column.is_standardised and column.is_informative:
         as_it_is = (column.exponent, column.centre, column.scale) == (0, 0.0, 1.0)
         require(column.kind == "continuous" and as_it_is and math.isfinite(column.mean), flaw)
     require(column.kind == "discrete" or not column.levels, flaw)

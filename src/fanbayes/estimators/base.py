@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fanbayes.arrays import Floats
 from fanbayes.data.frames import from_user_table, to_user_table
-from fanbayes.data.schema import Schema
+from fanbayes.data.schema import Column, Schema
 from fanbayes.data.state import Arrays, State, entry, read_array, read_table, require
 from fanbayes.data.table import EncodedTable
 from fanbayes.data.views import View
@@ -113,7 +113,7 @@ class NetworkClassifier(TableClassifier):
             if j in found:
                 raise ValueError(f"distributions has column {names[j]!r} twice")
             found[j] = distribution
-        return {j: distribution for j, distribution in found.items() if distribution != "gaussian"}
+        return {j: distribution for j, distribution in found.items() if distribution != Column.distribution}
 
     def _options(self) -> EstimationOptions:
         return EstimationOptions(

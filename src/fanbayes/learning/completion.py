@@ -169,12 +169,13 @@ def filled(table: EncodedTable, schema: Schema, done: Completions) -> EncodedTab
 
 def _all_values(network: Network, rows: Ints, table: EncodedTable, missing: Ints, states: Floats) -> Arrays:
     """All combinations of the values of the missing discrete columns, as probable as they are."""
-    layout = network.layout
-    sizes = layout.n_levels[missing].tolist()
+    sizes = network.layout.n_levels[missing].tolist()
     values = np.indices(sizes).reshape(len(sizes), math.prod(sizes))  # (n_missing, n)
-    levels = layout.first_level[missing][:, None] + values
-    p = np.exp(network.terms.log_table[0][levels].sum(axis=0))[:, network.structure.cell_of]  # (n, n_states)
-    weight = np.einsum("rs,ns->rn", states, p, optimize=False)  # the same bits for every number of rows
+    p = np.ones((network.structure.n_cells, values.shape[1]))
+    for j, codes in zip(missing.tolist(), values):
+        p *= network.column(j).density()[0][:, codes]
+    p = p[network.structure.cell_of]  # (n_states, n)
+    weight = np.einsum("rs,sn->rn", states, p, optimize=False)  # the same bits for every number of rows
     weight /= weight.sum(axis=1, keepdims=True)
     row = np.repeat(rows, values.shape[1])
     codes = table.codes_of_columns()[row]

@@ -150,8 +150,7 @@ class Model:
     @cached_property
     def native(self) -> _native.MStep | None:
         """The native core's M-step; None where a block has none there."""
-        arguments: dict[str, Any] = {"first_level": [0], "n_numbers": 0}
-        arguments |= {"estimator": "map", "floor": 1.0, "group": [], "prior": [1.0] * 4}
+        arguments: dict[str, Any] = {}
         for place in self.places:
             own = place.block.native_arguments()
             if own is None:
