@@ -6,13 +6,14 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from fanbayes.arrays import Floats
@@ -35,7 +36,7 @@ from fanbayes.estimators.validation import (
     seed_of,
 )
 from fanbayes.learning.e_step import thread_pool
-from fanbayes.learning.predictor import Predictor
+from fanbayes.learning.predictor import GenerativePredictor, Predictor
 from fanbayes.model.blocks import BLOCKS
 
 
@@ -95,6 +96,9 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Parameters are the fields of a dataclass: scikit-learn finds them in the signature of its constructor.
     """
 
+    # Whether it is a joint distribution of class and columns: it learns from unlabelled rows, and can be drawn from.
+    _is_generative: ClassVar[bool] = True
+
     categorical_features: Any = "from_dtype"
     handle_unknown: Literal["missing", "error"] = "missing"
     allow_missing_columns: bool = False
@@ -129,7 +133,8 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         X : data frame or array-like of shape (n_samples, n_features)
             Discrete and continuous columns, values missing or not.
         y : array-like of shape (n_samples,)
-            Classes. A row whose label is NaN or None is unlabelled and is learnt from as well.
+            Classes. A row whose label is NaN or None is unlabelled: a model that is a joint distribution learns from
+            it as well, others leave it out.
         sample_weight : array-like of shape (n_samples,), optional
             Case counts: weight 2 is the row twice, weight 0 is the row absent.
 
@@ -154,10 +159,12 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         rows = read_rows(self, X, reset=True)
         y = read_labels(y, len(rows))
         weights = read_weights(sample_weight, len(rows))
-        present = np.ones(len(rows), dtype=bool)
-        if weights is not None and not (weights > 0).all():
-            present = weights > 0
-            rows, y, weights = rows.take(present), y[present], weights[present]
+        present = np.ones(len(rows), dtype=bool) if weights is None else weights > 0
+        if not self._is_generative:
+            present &= is_labelled(y)
+        if not present.all():
+            rows, y = rows.take(present), y[present]
+            weights = None if weights is None else weights[present]
         classes, labels = encode_labels(y)
         sources = list(rows.sources())
         is_category = category_mask(self.categorical_features, rows.names, [s.symbolic for s in sources])
@@ -278,6 +285,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             **self._description(),
         }
 
+    @available_if(lambda self: self._is_generative)  # type: ignore[untyped-decorator]
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[Any, NDArray[Any]]:
         """Draw rows and their classes from the model.
 
@@ -294,7 +302,8 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         require_integer("n_samples", n_samples, 1)
-        columns, classes = self._predictor.sample(n_samples, np.random.default_rng(seed_of(random_state)))
+        predictor = cast(GenerativePredictor, self._predictor)
+        columns, classes = predictor.sample(n_samples, np.random.default_rng(seed_of(random_state)))
         return to_user_rows(columns, self.schema_), self.classes_[classes]
 
     def __sklearn_tags__(self) -> Any:

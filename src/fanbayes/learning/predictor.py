@@ -43,11 +43,15 @@ class Predictor(Protocol):
     def posterior(self, rows: Encodings, what: Literal["proba", "log_proba"], pool: ThreadPool) -> Floats:
         """p(c | x) or its log, (n_rows, n_classes)."""
 
-    def sample(self, n: int, rng: np.random.Generator) -> Sample:
-        """Draw rows and their classes."""
-
     def to_state(self) -> State:
         """Plain values and named arrays, of which `from_state` of its class makes it again, all of them checked."""
+
+
+class GenerativePredictor(Predictor, Protocol):
+    """A predictor that is, or is made of, joint distributions of class and columns."""
+
+    def sample(self, n: int, rng: np.random.Generator) -> Sample:
+        """Draw rows and their classes."""
 
 
 @dataclass(frozen=True)
