@@ -3,7 +3,7 @@
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from fanbayes import FANClassifier, FANClassifierCV, FMClassifier, MDLPDiscretizer, NBClassifier
+from fanbayes import BoostedNBClassifier, FANClassifier, FANClassifierCV, FMClassifier, MDLPDiscretizer, NBClassifier
 
 ESTIMATORS = [
     NBClassifier(),
@@ -13,6 +13,8 @@ ESTIMATORS = [
     FANClassifier(variance_estimator="paper", discretize="mdlp"),
     FMClassifier(),
     FANClassifierCV(effort="fast", cv=2),
+    BoostedNBClassifier(),
+    BoostedNBClassifier(4, combination="votes"),
     MDLPDiscretizer(),
 ]
 
@@ -20,6 +22,7 @@ ESTIMATORS = [
 # scikit-learn's small random data have constant columns, and no clusters to converge on.
 @pytest.mark.filterwarnings("ignore:columns with fewer than two distinct values")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore:.*labelled cases are too few")
 @parametrize_with_checks(ESTIMATORS)
 def test_estimator_check(estimator, check):
     check(estimator)

@@ -85,7 +85,7 @@ def explain(
         part = None
         if found.kind_of_part == "member":
             part = f"member {found.part[k]}"
-        elif clf.n_components_ > 1:
+        elif getattr(clf, "n_components_", 1) > 1:
             of_class = "" if clf.network_.structure.has_common_components else f"{found.classes[k, 0]}/"
             part = f"component {of_class}h{found.part[k]}"
         _print_row(console, found, proba[k], clf.classes_, k, i + 1, top, part)

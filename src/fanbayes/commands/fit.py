@@ -60,8 +60,8 @@ def fit(
 ) -> None:
     """Learn a model from a table of labelled rows.
 
-    Rows without a label are learnt from as well. A column is continuous if each of its values is a number, else
-    discrete.
+    Rows without a label are learnt from as well, by models that are joint distributions. A column is continuous if
+    each of its values is a number, else discrete.
     """
     from fanbayes.commands.models import classifier, takes
 
@@ -82,6 +82,7 @@ def fit(
     from fanbayes.commands.traps import note_training_traps
     from fanbayes.data.frames import rows_of
     from fanbayes.estimators.base import NetworkClassifier
+    from fanbayes.estimators.boosted_nb import BoostedNBClassifier
     from fanbayes.estimators.fan_cv import FANClassifierCV
     from fanbayes.estimators.progress import reported_to
     from fanbayes.files.model_file import save
@@ -90,9 +91,6 @@ def fit(
     dataset = read_labelled(data, target, reading, discrete=discrete, continuous=continuous, ignore=ignore)
     console = screen()
     columns = describe_columns(dataset)
-    if not json:
-        _print_columns(console, dataset, columns)
-    note_training_traps(dataset)
     clf = classifier(
         model,
         criterion=criterion.value,
@@ -102,6 +100,9 @@ def fit(
         random_state=seed,
         n_jobs=jobs or -1,
     )
+    if not json:
+        _print_columns(console, dataset, columns, clf._is_generative)
+    note_training_traps(dataset)
     chooses = takes(model, "criterion")
     clf.set_params(verbose=not (json or chooses) and console.is_terminal)
     candidates = _candidates(console, criterion.value, silent=json or not chooses)
@@ -117,6 +118,8 @@ def fit(
         console.print(f"Log score of rows held out: {score_text(clf.log_score_)}.")
     elif isinstance(clf, NetworkClassifier):
         _print_choice(console, clf, model, criterion)
+    elif isinstance(clf, BoostedNBClassifier):
+        console.print(f"Rounds: {clf.n_rounds_}. Log score of rows held out: {score_text(clf.log_score_)}.")
     console.print(f"Model: {out}. To look at it: fanbayes show {out}")
 
 
@@ -153,7 +156,7 @@ def _describe_column(series: Any, kind: str, reason: str) -> dict[str, Any]:
     }
 
 
-def _print_columns(console: Console, dataset: Dataset, columns: list[dict[str, Any]]) -> None:
+def _print_columns(console: Console, dataset: Dataset, columns: list[dict[str, Any]], learns_all: bool) -> None:
     counts = Counter(dataset.y.tolist())
     n_unlabelled = counts[None]
     alike = Counter("".join(label.split()) for label in dataset.classes)
@@ -163,7 +166,7 @@ def _print_columns(console: Console, dataset: Dataset, columns: list[dict[str, A
     console.print(f"{dataset.name}: {len(dataset.y)} rows, {len(columns)} features.")
     console.print(f"Classes in {dataset.target!r}: {shortened(classes, 12)}.")
     if n_unlabelled:
-        console.print(f"Rows without a label, learnt from as well: {n_unlabelled}.")
+        console.print(f"Rows without a label, {'learnt from as well' if learns_all else 'left out'}: {n_unlabelled}.")
     console.print()
     rows = [
         [about["column"], about["kind"], about["reason"], about["holds"], str(about["missing"] or "")]
@@ -269,6 +272,7 @@ def _summary(
 ) -> dict[str, Any]:
     from fanbayes.data.frames import rows_of
     from fanbayes.estimators.base import NetworkClassifier
+    from fanbayes.estimators.boosted_nb import BoostedNBClassifier
     from fanbayes.estimators.fan_cv import FANClassifierCV
 
     about: dict[str, Any] = {
@@ -288,4 +292,6 @@ def _summary(
             "components": clf.n_components_,
             "converged": clf.converged_,
         }
+    elif isinstance(clf, BoostedNBClassifier):
+        about |= {"rounds": clf.n_rounds_, "log_score": clf.log_score_}
     return about | {"out": str(out)}

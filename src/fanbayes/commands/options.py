@@ -22,11 +22,14 @@ class Model(StrEnum):
     NB = "nb"
     FAN_PER_CLASS = "fan-per-class"
     FAN_CV = "fan-cv"
+    BOOSTED_NB = "boosted-nb"
 
     @property
     def title(self) -> str:  # type: ignore[override]
         """As tables call it."""
-        return {"fan-per-class": "FAN per class", "fan-cv": "FAN CV"}.get(self.value, self.value.upper())
+        return {"fan-per-class": "FAN per class", "fan-cv": "FAN CV", "boosted-nb": "Boosted NB"}.get(
+            self.value, self.value.upper()
+        )
 
 
 class Criterion(StrEnum):

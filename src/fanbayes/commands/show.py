@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -28,7 +29,12 @@ def show(
     if json:
         print_json({"file": str(model), **about})
     else:
-        (_print_average if "members" in about else _print)(screen(), str(model), about, top)
+        _printer(about)(screen(), str(model), about, top)
+
+
+def _printer(about: dict[str, Any]) -> Callable[[Console, str, dict[str, Any], int], None]:
+    """What prints a description, by what it describes."""
+    return _print_average if "members" in about else _print_boosted if "rounds" in about else _print
 
 
 def score_text(log_score: float) -> str:
@@ -69,6 +75,35 @@ def _print_average(console: Console, name: str, about: dict[str, Any], top: int)
     print_table(console, ["feature", "kind", "information", "weight"], rows, left=(0, 1))
     if len(features) > top:
         console.print(f"and {len(features) - top} more (--top {len(features)} lists all).")
+
+
+def _print_boosted(console: Console, name: str, about: dict[str, Any], top: int) -> None:
+    n, scores = about["n_rounds"], about["scores"]
+    console.print(
+        f"{name}: {about['classifier']}, {n} round{'s' if n > 1 else ''}, {about['combination']}", style="bold"
+    )
+    console.print(f"Log score of rows held out: {score_text(about['log_score'])}; scale {about['scale']:.3g}.")
+    console.print()
+    console.print("Classes")
+    print_table(console, ["class", "prior"], [[str(c["class"]), f"{c['prior']:.4f}"] for c in about["classes"]])
+    console.print("Rounds: weight and error")
+    rows = [[str(t), f"{r['weight']:.3f}", f"{r['error']:.4f}"] for t, r in enumerate(about["rounds"][:top], start=1)]
+    print_table(console, ["round", "weight", "error"], rows)
+    if not scores:
+        return
+    most = max((abs(s["score"]) for s in scores), default=0.0) or 1.0
+    console.print("Scores that values add to a class, the strongest first")
+    rows = [
+        [s["feature"], str(s["level"]), str(s["class"]), f"{s['score']:+.3f}", _bar(console, s["score"] / most)]
+        for s in scores[:top]
+    ]
+    print_table(console, ["feature", "value", "class", "score", ""], rows, left=(0, 1, 2, 4))
+    if len(scores) > top:
+        console.print(f"and {len(scores) - top} more (--top {len(scores)} lists all).")
+
+
+def _bar(console: Console, share: float) -> str:
+    return block(console) * round(20 * abs(share))
 
 
 def _print(console: Console, name: str, about: dict[str, Any], top: int) -> None:

@@ -15,7 +15,12 @@ from fanbayes.learning.ensembles.folds import Split, deal
 
 
 def split_rows(
-    cv: Any, cases: Cases, table: EncodedTable, seed: int, groups: NDArray[Any] | None = None
+    cv: Any,
+    cases: Cases,
+    table: EncodedTable,
+    seed: int,
+    groups: NDArray[Any] | None = None,
+    otherwise: str = "the only member is naive Bayes; label more rows or use fewer folds (cv)",
 ) -> list[Split]:
     """Weights (n_rows,) of the rows to learn from and of the labelled rows to hold out; none if nothing can be judged.
 
@@ -26,6 +31,7 @@ def split_rows(
     cv : number of folds, splitter, or pairs of indices or masks
     table : the rows, columns as they are
     groups : (n_rows,), rows of a group are held out together
+    otherwise : what follows if the cases are too few, and the remedy, for the warning
     """
     weights = np.ones(len(cases.labels)) if cases.weights is None else cases.weights
     labelled = np.flatnonzero(cases.labels >= 0)
@@ -36,10 +42,7 @@ def split_rows(
         some = (cases.labels[labelled], weights[labelled], table.only(labelled))
         n_units, share = deal(*some, n_folds, seed, None if groups is None else groups[labelled])
         if n_units < 2 * n_folds:
-            said = (
-                f"{n_units:g} labelled cases are too few to judge models by in {n_folds} folds: the only member is "
-                "naive Bayes; label more rows or use fewer folds (cv)"
-            )
+            said = f"{n_units:g} labelled cases are too few to judge models by in {n_folds} folds: {otherwise}"
             warn(UserWarning(said))
             return []
         held_out = np.zeros((n_folds, len(weights)))

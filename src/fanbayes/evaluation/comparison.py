@@ -148,7 +148,7 @@ def cross_validate(
             fitted = clone(model).fit(*dataset.take(train))
             places = [classes.index(label) for label in fitted.classes_.tolist()]
             log_proba[test[:, None], places] = fitted.predict_log_proba(dataset.take(test)[0])
-            components.append(fitted.n_components_)
+            components.append(getattr(fitted, "n_components_", 1))
         seconds = time.perf_counter() - began
         found[name] = Predictions(dataset.y[tested], log_proba[tested], classes, components, seconds)
     return found

@@ -23,7 +23,7 @@ the place of v_m. What a missing feature contributes is then what the values tha
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,7 @@ from fanbayes.explanation.contributions import (
     chosen_pairs,
     missing_values,
     told,
+    without_evidence,
 )
 from fanbayes.explanation.information import information_gain
 from fanbayes.learning.completion import blocks, missing_cells
@@ -101,7 +102,7 @@ def explain_average(
         parts.append(attribute_average(members, n_features, chosen[some], done.row, done.weight))
     found = Attribution(*(np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(Attribution)))
     is_empty = np.asarray(missing_cells(base).all(axis=1))
-    found = _without_evidence(found, is_empty, np.log(average.class_prior)[chosen] @ [1.0, -1.0])
+    found = without_evidence(found, is_empty, np.log(average.class_prior)[chosen] @ [1.0, -1.0])
     missing = missing_values(schema, base)
     gain = np.zeros(missing.shape)
     for m, table in zip(average.members, average.tables(rows)):
@@ -115,16 +116,6 @@ def _members(average: Average, tables: Sequence[EncodedTable]) -> list[MemberRow
         MemberRows(m.predictor.weighted, table, m.predictor.view.feature_of, m.weight)
         for m, table in zip(average.members, tables)
     ]
-
-
-def _without_evidence(found: Attribution, is_empty: NDArray[np.bool_], prior: Floats) -> Attribution:
-    """The log-odds of rows in which everything is missing are those of the class prior."""
-    return replace(
-        found,
-        log_odds=np.where(is_empty, prior, found.log_odds),
-        prior=np.where(is_empty, prior, found.prior),
-        contributions=np.where(is_empty[:, None], 0.0, found.contributions),
-    )
 
 
 def attribute_average(

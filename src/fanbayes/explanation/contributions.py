@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
 
-from fanbayes.arrays import Floats, Ints
+from fanbayes.arrays import Floats, Ints, Mask
 from fanbayes.data.frames import to_user_table
 from fanbayes.data.schema import Schema
 from fanbayes.data.table import EncodedTable
@@ -351,6 +351,16 @@ def check_sum(found: Attribution, size_of_terms: Floats, rows: Ints) -> None:
             f"the contributions of row {rows[row]} miss its log-odds, {found.log_odds[row]:g}, by {rest[row]:g}: "
             "it lies too far from what the model knows to be explained"
         )
+
+
+def without_evidence(found: Attribution, is_empty: Mask, prior: Floats) -> Attribution:
+    """The log-odds of rows in which everything is missing are those of the class prior."""
+    return replace(
+        found,
+        log_odds=np.where(is_empty, prior, found.log_odds),
+        prior=np.where(is_empty, prior, found.prior),
+        contributions=np.where(is_empty[:, None], 0.0, found.contributions),
+    )
 
 
 def chosen_pairs(log_classes: Floats, classes: NDArray[Any], pair: Sequence[Any] | None) -> Ints:

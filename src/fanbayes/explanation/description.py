@@ -21,7 +21,7 @@ def describe_network(network: Network, schema: Schema, labels: Sequence[Any]) ->
     """Components with the traits in which they differ most, and features, the most informative first."""
     return {
         "components": _components(component_profiles(network, schema), labels),
-        "features": _features(schema, feature_information(network, schema)),
+        "features": describe_features(schema, feature_information(network, schema)),
     }
 
 
@@ -30,10 +30,11 @@ def describe_average(average: Average) -> dict[str, Any]:
     predictors = [m.predictor for m in average.members]
     information = average.weights @ np.array([feature_information(p.network, p.view.schema) for p in predictors])
     weight = average.weights @ np.array([p.feature_weights.weights for p in predictors])
-    return {"features": _features(average.imputer.schema, information, weight=weight)}
+    return {"features": describe_features(average.imputer.schema, information, weight=weight)}
 
 
-def _features(schema: Schema, information: Floats, **more: Floats) -> list[dict[str, Any]]:
+def describe_features(schema: Schema, information: Floats, **more: Floats) -> list[dict[str, Any]]:
+    """Features, the most informative first."""
     return [
         {
             "feature": schema[j].name,
