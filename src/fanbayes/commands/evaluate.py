@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fanbayes.commands import options
-from fanbayes.commands.options import Criterion, Model
+from fanbayes.commands.options import Model
 from fanbayes.commands.output import (
     WrongUse,
     note,
@@ -65,7 +65,7 @@ def evaluate(
     missing: options.Missing = None,
     separator: options.Separator = None,
     encoding: options.Encoding = None,
-    decimal: options.Decimal = options.DecimalMark.POINT,
+    decimal: options.Decimal = ".",
     json: options.Json = False,
 ) -> None:
     """Compare NB, FM and FAN on a table by cross-validation.
@@ -75,7 +75,7 @@ def evaluate(
     """
     if effort is not None and Model.FAN_CV not in (model or ()):
         raise WrongUse("--effort is of fan-cv: leave it out, or add --model fan-cv.")
-    criterion = criterion or Criterion.ICL
+    criterion = criterion or "icl"
     if html is not None:
         require_target(html, data)
     if out is not None and out.exists() and not out.is_dir():
@@ -96,8 +96,8 @@ def evaluate(
         raise WrongUse(f"--folds {folds}: {data} has {n_labelled} labelled rows only.")
     wanted = dict.fromkeys([Model.NB, Model.FM, Model.FAN, *(model or ())])
     settings = {
-        "criterion": criterion.value,
-        "effort": effort and effort.value,
+        "criterion": criterion,
+        "effort": effort,
         "discretize": "mdlp" if discretize else None,
         "random_state": seed,
         "n_jobs": jobs or -1,
@@ -115,7 +115,7 @@ def evaluate(
     }
     about = [
         f"{len(dataset.y)} rows, {len(dataset.kinds)} features, classes {', '.join(dataset.classes)}.",
-        f"Stratified {folds}-fold cross-validation, components chosen by {criterion.value.upper()}, seed {seed}"
+        f"Stratified {folds}-fold cross-validation, components chosen by {criterion.upper()}, seed {seed}"
         f"{', continuous columns discretised' if discretize else ''}.",
     ]
     if html is not None:

@@ -46,7 +46,7 @@ def explain(
     allow_missing_columns: options.AllowMissingColumns = False,
     separator: options.Separator = None,
     encoding: options.Encoding = None,
-    decimal: options.Decimal = options.DecimalMark.POINT,
+    decimal: options.Decimal = ".",
     json: options.Json = False,
 ) -> None:
     """Show why a row is of one class rather than another.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fanbayes.commands import options
-from fanbayes.commands.options import Criterion, Model
+from fanbayes.commands.options import Model
 from fanbayes.commands.output import (
     WrongUse,
     print_json,
@@ -55,7 +55,7 @@ def fit(
     missing: options.Missing = None,
     separator: options.Separator = None,
     encoding: options.Encoding = None,
-    decimal: options.Decimal = options.DecimalMark.POINT,
+    decimal: options.Decimal = ".",
     json: options.Json = False,
 ) -> None:
     """Learn a model from a table of labelled rows.
@@ -75,7 +75,7 @@ def fit(
         raise WrongUse(f"{model.value} does not choose a number of components: leave out --criterion.")
     if effort is not None and not takes(model, "effort"):
         raise WrongUse(f"{model.value} has no --effort: leave it out, or choose --model fan-cv.")
-    criterion = criterion or Criterion.ICL
+    criterion = criterion or "icl"
     require_target(out, data)
     from fanbayes.commands.rows import Reading, read_labelled
     from fanbayes.commands.show import print_members, score_text
@@ -93,8 +93,8 @@ def fit(
     columns = describe_columns(dataset)
     clf = classifier(
         model,
-        criterion=criterion.value,
-        effort=effort and effort.value,
+        criterion=criterion,
+        effort=effort,
         discretize="mdlp" if discretize else None,
         n_components=components,
         random_state=seed,
@@ -105,7 +105,7 @@ def fit(
     note_training_traps(dataset)
     chooses = takes(model, "criterion")
     clf.set_params(verbose=not (json or chooses) and console.is_terminal)
-    candidates = _candidates(console, criterion.value, silent=json or not chooses)
+    candidates = _candidates(console, criterion, silent=json or not chooses)
     with warnings_as_notes(), candidates as report, reported_to(report):
         clf.fit(dataset.X, dataset.y)
     clf.set_params(verbose=False)
@@ -244,7 +244,7 @@ def _score(value: float) -> str:
     return f"{value:.{2 if abs(value) < 1e5 else 0}f}"
 
 
-def _print_choice(console: Console, clf: NetworkClassifier, model: Model, criterion: Criterion) -> None:
+def _print_choice(console: Console, clf: NetworkClassifier, model: Model, criterion: str) -> None:
     from fanbayes.data.frames import from_user_table
 
     binned = [column for column in clf.schema_.columns if column.kind == "binned"]
@@ -260,7 +260,7 @@ def _print_choice(console: Console, clf: NetworkClassifier, model: Model, criter
         console.print(f"{model.title} with {size}, as asked for.")
     else:
         also = " This is naive Bayes." if n == 1 and model is not Model.FM else ""
-        console.print(f"Chosen by {criterion.value.upper()}: {size}, of {tried} numbers tried.{also}")
+        console.print(f"Chosen by {criterion.upper()}: {size}, of {tried} numbers tried.{also}")
 
 
 def _summary(

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -32,30 +32,6 @@ class Model(StrEnum):
         )
 
 
-class Criterion(StrEnum):
-    """Scores by which the number of components is chosen."""
-
-    ICL = "icl"
-    BIC = "bic"
-    AIC = "aic"
-    CS = "cs"
-
-
-class Effort(StrEnum):
-    """How much the average tries out."""
-
-    FAST = "fast"
-    DEFAULT = "default"
-    BEST = "best"
-
-
-class DecimalMark(StrEnum):
-    """What the numbers of a text file are written with."""
-
-    POINT = "."
-    COMMA = ","
-
-
 _FORMATS = "CSV, ARFF (each also .gz, .xz, .bz2) or Parquet"
 _EXISTING = {"exists": True, "dir_okay": False, "show_default": False}
 
@@ -64,13 +40,14 @@ Rows = Annotated[Path, typer.Argument(help=f"Table of rows: {_FORMATS}.", metava
 ModelFile = Annotated[Path, typer.Argument(help="Model that `fanbayes fit` wrote.", metavar="MODEL", **_EXISTING)]
 Target = Annotated[str, typer.Option("--target", "-t", help="Column of the classes.", metavar="COLUMN")]
 CriterionOption = Annotated[
-    Criterion | None,
+    Literal["icl", "bic", "aic", "cs"] | None,
     typer.Option(
         "--criterion", help="Score that chooses the number of components; larger is better. ICL if not given."
     ),
 ]
 EffortOption = Annotated[
-    Effort | None, typer.Option("--effort", help="How much fan-cv tries out; 'default' if not given.")
+    Literal["fast", "default", "best"] | None,
+    typer.Option("--effort", help="How much fan-cv tries out; 'default' if not given."),
 ]
 Discrete = Annotated[
     list[str] | None,
@@ -86,7 +63,9 @@ Separator = Annotated[
     str | None, typer.Option("--separator", metavar="CHAR", help="Of a CSV file; found out if not given.")
 ]
 Encoding = Annotated[str | None, typer.Option("--encoding", metavar="NAME", help="Of a text file; UTF-8 if not given.")]
-Decimal = Annotated[DecimalMark, typer.Option("--decimal", help="What the numbers of a text file are written with.")]
+Decimal = Annotated[
+    Literal[".", ","], typer.Option("--decimal", help="What the numbers of a text file are written with.")
+]
 AllowMissingColumns = Annotated[
     bool,
     typer.Option("--allow-missing-columns", help="Sum out columns that the model knows and ROWS does not have."),

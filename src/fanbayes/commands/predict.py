@@ -65,7 +65,7 @@ def predict(
     allow_missing_columns: options.AllowMissingColumns = False,
     separator: options.Separator = None,
     encoding: options.Encoding = None,
-    decimal: options.Decimal = options.DecimalMark.POINT,
+    decimal: options.Decimal = ".",
     json: options.Json = False,
 ) -> None:
     """Predict the class of each row, with the probability of every class.
