@@ -9,6 +9,7 @@ import numpy as np
 import oracles
 
 from fanbayes.data.table import EncodedTable, Layout
+from fanbayes.files.dataset import Dataset, from_columns
 from fanbayes.learning.data import InMemoryData
 from fanbayes.learning.em import Problem
 from fanbayes.model.blocks import EstimationOptions
@@ -185,3 +186,11 @@ def make_world(
     structure = make_structure(kind, n_classes, n_components)
     rows = random_rows(rng, levels, n_numbers, n_classes, n, **rows_like)
     return World(kind, random_network(rng, structure, layout, options=options), encode(rows, layout), rows)
+
+
+def toy_dataset(labels, name="toy", **changes) -> Dataset:
+    """A dataset of one continuous column, with these labels."""
+    labels = np.array(labels, object)
+    rng = np.random.default_rng(0)
+    made = from_columns(name, {"x": rng.normal(size=len(labels))}, np.where(labels == None, "a", labels), "made")  # noqa: E711
+    return replace(made, y=labels, **changes)

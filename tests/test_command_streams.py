@@ -7,7 +7,7 @@ import sys
 
 import pytest
 from processes import heed_signals
-from test_cli import PROGRAM, patients
+from program import PROGRAM, patients
 
 import fanbayes
 

@@ -1,0 +1,53 @@
+"""`fanbayes show`: a model in words and numbers."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from program import run
+
+import fanbayes
+
+pytestmark = pytest.mark.usefixtures("server")
+
+
+def test_show_finds_the_chosen_size_among_fits_of_equal_likelihood():
+    rng = np.random.default_rng(0)
+    h = rng.integers(3, size=300)
+    X = np.column_stack([h + 0.2 * rng.normal(size=300), (7 * h) % 3 + 0.2 * rng.normal(size=300)])
+    clf = fanbayes.FANClassifier(random_state=0, max_components=4).fit(X, (h == 1).astype(int))
+    chosen = list(clf.selection_["n_components"]).index(clf.n_components_)
+    assert chosen > 0
+    clf.selection_["log_likelihood"] = [clf.log_likelihood_] * len(clf.selection_["n_components"])
+    assert clf.describe()["scores"]["icl"] == clf.selection_["icl"][chosen]
+
+
+def test_show(folder):
+    out, _ = run("show", "m.fan", cwd=folder, fresh=True)
+    about = json.loads(run("show", "m.fan", "--json", cwd=folder)[0])
+    clf = fanbayes.load(folder / "m.fan")
+    assert about["n_components"] == clf.n_components_
+    assert sum(cell["share"] for cell in about["components"]) == pytest.approx(1)
+    assert len(about["components"]) == 2 * clf.n_components_
+    information = [feature["information"] for feature in about["features"]]
+    assert information == sorted(information, reverse=True)
+    features = out[out.index("Features") :].splitlines()[2:]
+    assert [line.split("  ")[0] for line in features if line] == [f["feature"] for f in about["features"]]
+    for text in ("FANClassifier", "4 features (2 discrete, 2 continuous)", f"{clf.class_prior_[0]:.4f}", "h0"):
+        assert text in out
+
+
+def test_components_of_a_class_are_named_as_such(folder, tmp_path):
+    data = pd.read_csv(folder / "patients.csv").drop(columns="id")
+    sizes, pair = {"ill": 2, "well": 3}, ("--class", "well", "--against", "ill")
+    codes = ["smoker", "grade"]
+    clf = fanbayes.FANClassifier(sizes, mixing="per_class", categorical_features=codes, random_state=0)
+    fanbayes.save(clf.fit(data.drop(columns="outcome"), data["outcome"]), tmp_path / "m.fan")
+    out, _ = run("show", "m.fan", cwd=tmp_path)
+    shown = out[out.index("Components") : out.index("Features")].split()
+    assert [word for word in shown if "/" in word] == ["ill/h0", "ill/h1", "well/h0", "well/h1", "well/h2"]
+    assert "h0" not in shown
+    assert json.loads(run("show", "m.fan", "--json", cwd=tmp_path)[0])["common_components"] is False
+    out, _ = run("explain", "m.fan", folder / "new.csv", *pair, cwd=tmp_path)
+    assert "Most responsible: component well/h" in out
