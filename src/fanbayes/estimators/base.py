@@ -19,7 +19,7 @@ from fanbayes.data.frames import from_user_table, to_user_table
 from fanbayes.data.schema import Column, Schema
 from fanbayes.data.state import Arrays, State, entry, read_array, read_table, require
 from fanbayes.data.table import EncodedTable
-from fanbayes.data.views import View
+from fanbayes.data.views import Encodings, View
 from fanbayes.data.warning import warn
 from fanbayes.estimators.progress import progress
 from fanbayes.estimators.tabular import TableClassifier, check_numbers
@@ -273,26 +273,9 @@ class NetworkClassifier(TableClassifier):
         columns = feature_parameters(self.network_, self.schema_, feature, self.classes_.tolist())
         return to_user_table(columns, self.schema_.frame)
 
-    def explain(self, X: Any, *, classes: Sequence[Any] | None = None) -> Explanation:
-        """Why each row is of one class rather than another: the log-odds as a sum over features.
-
-        The contributions are those of Aumann and Shapley (`fanbayes.explanation.contributions`): with the prior
-        log-odds they add up to the log-odds, and naive Bayes' are its own terms.
-
-        Parameters
-        ----------
-        X : data frame or array-like of shape (n_samples, n_features)
-        classes : two labels, optional
-            The class, and the one to compare it with; by default the predicted class and the runner-up of each row.
-
-        Returns
-        -------
-        Explanation
-            Arrays, and tables by `table()`, `summary()` and `worth_observing()`.
-        """
-        check_is_fitted(self)
-        table = self._table(X)
-        return explain(self.network_, self.schema_, table, self._run(table, "states"), self.classes_, classes)
+    def _explain(self, rows: Encodings, pair: Sequence[Any] | None) -> Explanation:
+        [table] = rows.tables
+        return explain(self.network_, self.schema_, table, self._run(table, "states"), self.classes_, pair)
 
     def _description(self) -> dict[str, Any]:
         selection = from_user_table(self.selection_)

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from fanbayes.arrays import Floats
 from fanbayes.data.frames import to_user_table
 from fanbayes.data.state import Arrays, State, read_array, require
+from fanbayes.data.views import Encodings
 from fanbayes.estimators.progress import steps
 from fanbayes.estimators.splits import split_rows
 from fanbayes.estimators.tabular import TableClassifier
@@ -72,6 +73,8 @@ class BoostedNBClassifier(TableClassifier):
 
     Notes
     -----
+    The contributions that `explain` finds are entries of the score tables.
+
     It is no joint distribution. A missing value has no factor, in fit and in prediction, which is not to sum it out; a
     row with everything missing gets `class_prior_`. Rows without a label are left out. There is no `sample`.
 
@@ -167,25 +170,10 @@ class BoostedNBClassifier(TableClassifier):
         columns = score_parameters(self.boosted_, feature, self.classes_.tolist())
         return to_user_table(columns, self.schema_.frame)
 
-    def explain(self, X: Any, *, classes: Sequence[Any] | None = None) -> Explanation:
-        """Why each row is of one class rather than another: the log-odds as a sum over features.
-
-        The contributions are entries of the score tables, and with the intercept ("prior") they add up to the log-odds.
-
-        Parameters
-        ----------
-        X : data frame or array-like of shape (n_samples, n_features)
-        classes : two labels, optional
-            The class, and the one to compare it with; by default the predicted class and the runner-up of each row.
-
-        Returns
-        -------
-        Explanation
-            Arrays, and tables by `table()`, `summary()` and `worth_observing()`.
-        """
+    def _explain(self, rows: Encodings, pair: Sequence[Any] | None) -> Explanation:
         self._require_additive("explanations")
-        [table] = self._encode(X, (self.schema_,)).tables
-        return explain_boosted(self.boosted_, table, self.classes_, classes, thread_pool(self._n_threads()))
+        [table] = rows.tables
+        return explain_boosted(self.boosted_, table, self.classes_, pair, thread_pool(self._n_threads()))
 
     def _require_additive(self, what: str) -> None:
         check_is_fitted(self)

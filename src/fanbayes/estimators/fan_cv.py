@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from fanbayes.arrays import Floats
 from fanbayes.data.frames import from_user_table, rows_of, to_user_table
 from fanbayes.data.state import Arrays, State, entry, read_table
+from fanbayes.data.views import Encodings
 from fanbayes.estimators.progress import steps
 from fanbayes.estimators.splits import read_groups, split_rows
 from fanbayes.estimators.tabular import TableClassifier
@@ -83,6 +84,11 @@ class FANClassifierCV(TableClassifier):
     -----
     A row with missing values that are filled in costs as much as up to 64 others. Feature weights and fine-tuning are
     for prediction: `sample` draws from the members as EM found them, from each as often as it weighs.
+
+    In explanations, "member" is the number of the member that adds most to the probability of the class, and
+    "responsibility" its share. The information of a missing feature is the weighted mean of what it is under the
+    members. Where a missing value is filled in, its contribution is that of the values which the others lead to expect;
+    elsewhere it is 0.
 
     Examples
     --------
@@ -183,27 +189,8 @@ class FANClassifierCV(TableClassifier):
         check_is_fitted(self)
         return self.average_.imputer
 
-    def explain(self, X: Any, *, classes: Sequence[Any] | None = None) -> Explanation:
-        """Why each row is of one class rather than another: the log-odds as a sum over features.
-
-        As `FANClassifier.explain`, for the average (`fanbayes.explanation.average`). "member" is the number of the
-        member that adds most to the probability of the class, and "responsibility" its share. The information of a
-        missing feature is the weighted mean of what it is under the members. Where a missing value is filled in
-        (`imputer_`), its contribution is that of the values which the others lead to expect; elsewhere it is 0. Such a
-        row takes as long as up to 64 others.
-
-        Parameters
-        ----------
-        X, classes
-            As in `FANClassifier.explain`.
-
-        Returns
-        -------
-        Explanation
-        """
-        check_is_fitted(self)
-        rows = self._encode(X, self.average_.schemas)
-        return explain_average(self.average_, rows, self.classes_, classes, thread_pool(self._n_threads()))
+    def _explain(self, rows: Encodings, pair: Sequence[Any] | None) -> Explanation:
+        return explain_average(self.average_, rows, self.classes_, pair, thread_pool(self._n_threads()))
 
     def _description(self) -> dict[str, Any]:
         return {

@@ -35,6 +35,7 @@ from fanbayes.estimators.validation import (
     require_integer,
     seed_of,
 )
+from fanbayes.explanation.contributions import Explanation
 from fanbayes.learning.e_step import thread_pool
 from fanbayes.learning.predictor import GenerativePredictor, Predictor
 from fanbayes.model.blocks import BLOCKS
@@ -264,6 +265,30 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """p(c), the class marginal of the model (n_classes,)."""
         check_is_fitted(self)
         return self._predictor.class_prior
+
+    @abstractmethod
+    def _explain(self, rows: Encodings, pair: Sequence[Any] | None) -> Explanation:
+        """`explain` of encoded rows."""
+
+    def explain(self, X: Any, *, classes: Sequence[Any] | None = None) -> Explanation:
+        """Why each row is of one class rather than another: the log-odds as a sum over features.
+
+        Contributions of the features and the prior log-odds add up to the log-odds. They are naive Bayes' own terms, or
+        those of Aumann and Shapley where features act together (`fanbayes.explanation.contributions`).
+
+        Parameters
+        ----------
+        X : data frame or array-like of shape (n_samples, n_features)
+        classes : two labels, optional
+            The class, and the one to compare it with; by default the predicted class and the runner-up of each row.
+
+        Returns
+        -------
+        Explanation
+            Arrays, and tables by `table()`, `summary()` and `worth_observing()`.
+        """
+        check_is_fitted(self)
+        return self._explain(self._encode(X, self._predictor.schemas), classes)
 
     @abstractmethod
     def _description(self) -> dict[str, Any]:
