@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
-from fanbayes.evaluation import significance
+from fanbayes.evaluation import ranks, significance
 from fanbayes.evaluation.significance import WinLoss
 from fanbayes.study.outcomes import Outcomes, reliability_of
 from fanbayes.study.records import Record
@@ -100,7 +99,7 @@ def standings(results: Results, methods: Sequence[str], datasets: Sequence[str])
     """All methods on the same datasets, by mean rank in log loss; methods that tie share their mean rank."""
     if not datasets:
         return []
-    ranks = {measure: mean_ranks(results, methods, datasets, measure) for measure in MEASURES}
+    by_measure = {measure: mean_ranks(results, methods, datasets, measure) for measure in MEASURES}
     found = []
     for k, method in enumerate(methods):
         chosen = [results[method][name] for name in datasets]
@@ -110,7 +109,7 @@ def standings(results: Results, methods: Sequence[str], datasets: Sequence[str])
                 method,
                 {measure: float(np.nanmean(v)) for measure, v in values.items()},
                 {measure: float(np.nanmedian(v)) for measure, v in values.items()},
-                {measure: float(ranks[measure][k]) for measure in MEASURES},
+                {measure: float(by_measure[measure][k]) for measure in MEASURES},
                 float(np.median([result.fit_s for result in chosen])),
                 float(np.median([result.predict_s for result in chosen])),
             )
@@ -121,8 +120,8 @@ def standings(results: Results, methods: Sequence[str], datasets: Sequence[str])
 def mean_ranks(results: Results, methods: Sequence[str], datasets: Sequence[str], measure: str) -> NDArray[np.float64]:
     """Mean rank of each method (n_methods,), 1 the best; equal within rounding is a tie."""
     table = np.array([[results[method][name].measures[measure] for method in methods] for name in datasets])
-    table = np.round(-table if measure in MORE_IS_BETTER else table, 9)
-    return stats.rankdata(table[~np.isnan(table).any(axis=1)], axis=1).mean(axis=0)
+    scores = table if measure in MORE_IS_BETTER else -table
+    return ranks.mean_ranks(scores[~np.isnan(scores).any(axis=1)])
 
 
 # ---------------------------------------------------------------- two methods

@@ -1,40 +1,16 @@
-"""Figures of the page as SVG, drawn without a library: the page opens from disk."""
+"""A figure of the page as SVG."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from html import escape
 from typing import Any
 
 import numpy as np
 
+from fanbayes.study.figures import svg
+
 LEAST_LOSS = 1e-3  # lower ones lie on the edge
-
-
-def rank_figure(standings: Sequence[Mapping[str, Any]], ours: str) -> str:
-    """Mean rank of each method in log loss, the best on top."""
-    row, left, width, top = 26, 160, 760, 26
-    most = len(standings)
-    height = top + row * most + 8
-
-    def x(rank: float) -> float:
-        return left + (rank - 1) / max(most - 1, 1) * (width - left - 60)
-
-    marks = [
-        f'<line class="grid" x1="{x(k):.1f}" x2="{x(k):.1f}" y1="{top - 6}" y2="{height - 8}"/>'
-        f'<text x="{x(k):.1f}" y="{top - 12}" text-anchor="middle">{k}</text>'
-        for k in range(1, most + 1)
-    ]
-    for k, standing in enumerate(standings):
-        y, rank = top + row * (k + 0.5), standing["rank"]["log_loss"]
-        which = "ours" if standing["method"] == ours else "peer"
-        marks.append(
-            f'<text class="{which}" x="{left - 14}" y="{y + 4:.1f}" text-anchor="end">{standing["method"]}</text>'
-            f'<line class="stem" x1="{x(1):.1f}" x2="{x(rank):.1f}" y1="{y:.1f}" y2="{y:.1f}"/>'
-            f'<circle class="{which}" cx="{x(rank):.1f}" cy="{y:.1f}" r="6"/>'
-            f'<text x="{x(rank) + 12:.1f}" y="{y + 4:.1f}">{rank:.2f}</text>'
-        )
-    return _svg(width, height, "Mean rank in log loss", marks)
 
 
 def scatter_figure(datasets: Mapping[str, Mapping[str, Any]], ours: str, other: str) -> str:
@@ -73,9 +49,4 @@ def scatter_figure(datasets: Mapping[str, Mapping[str, Any]], ours: str, other: 
             f'<circle class="{datasets[name]["half"]}" cx="{x(theirs):.1f}" cy="{y(mine):.1f}" r="{radius:.1f}">'
             f"<title>{escape(title)}</title></circle>"
         )
-    return _svg(size, size + 12, f"{ours} against {other}", marks)
-
-
-def _svg(width: float, height: float, label: str, marks: Sequence[str]) -> str:
-    body = "\n".join(marks)
-    return f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{escape(label)}">\n{body}\n</svg>'
+    return svg(size, size + 12, f"{ours} against {other}", marks)

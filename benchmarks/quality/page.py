@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from figures import rank_figure, scatter_figure
+from figures import scatter_figure
 from settings import COMMAND, SETTINGS
 from summary import Summary
 
+from fanbayes.study.figures import rank_figure
 from fanbayes.study.page import html_page, render
 
 HERE = Path(__file__).parent
@@ -20,7 +21,12 @@ def pages(found: Summary) -> dict[str, str]:
     ours = found["ours"]
     others = [method for method in found["methods"] if method != ours]
     content = found | {
-        "ranks": {scope["key"]: rank_figure(scope["standings"], ours) for scope in found["scopes"]},
+        "ranks": {
+            scope["key"]: rank_figure(
+                [(s["method"], s["rank"]["log_loss"]) for s in scope["standings"]], "Mean rank in log loss", (ours,)
+            )
+            for scope in found["scopes"]
+        },
         "scatters": [(other, scatter_figure(found["datasets"], ours, other)) for other in others],
         "table": dataset_table(found),
         "settings": SETTINGS,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ import numpy as np
 from analysis import MEASURES, RECORDED, Comparison, against_each, common, gather, standings
 
 from fanbayes.study.cards import Card
-from fanbayes.study.records import Record
+from fanbayes.study.records import Record, failures_of, runs_of
 
 if TYPE_CHECKING:  # the methods need their libraries, the pages do not
     from goals import Answer, Question
@@ -52,8 +52,8 @@ def summary(head: Mapping[str, Any], records: Sequence[Record], ours: str) -> Su
     return {
         "ours": ours,
         "methods": methods,
-        "runs": _runs(records, head["environments"]),
-        "unfinished": _unfinished(records, methods),
+        "runs": runs_of(head, records, "method"),
+        "unfinished": failures_of([r for r in records if r["method"] in methods], ("method", "dataset", "n_folds")),
         "goals": [
             {
                 "what": question.what,
@@ -95,27 +95,6 @@ def _loss_of_shares(records: Sequence[Record]) -> dict[str, float]:
     for (name, _), fold in folds.items():
         of[name].append(fold)
     return {name: sum(n * loss for n, loss in parts) / sum(n for n, _ in parts) for name, parts in of.items()}
-
-
-def _runs(records: Sequence[Record], runs: Sequence[Record]) -> list[dict[str, Any]]:
-    """Environment of each run, and how many records of each method are its own."""
-    made: defaultdict[int, Counter[str]] = defaultdict(Counter)
-    for record in records:
-        if "error" not in record:
-            made[record["run"]][record["method"]] += 1
-    return [{**runs[number], "records": dict(sorted(counts.items()))} for number, counts in sorted(made.items())]
-
-
-def _unfinished(records: Sequence[Record], methods: Sequence[str]) -> list[dict[str, Any]]:
-    """Folds that failed, by method, dataset and error."""
-    failed: defaultdict[tuple[str, str, int, str], list[int]] = defaultdict(list)
-    for r in records:
-        if "error" in r and r["method"] in methods:
-            failed[r["method"], r["dataset"], r["n_folds"], r["error"]].append(r["fold"])
-    return [
-        {"method": method, "dataset": dataset, "folds": sorted(folds), "n_folds": n_folds, "error": error}
-        for (method, dataset, n_folds, error), folds in sorted(failed.items())
-    ]
 
 
 def _answer(question: Question, answer: Answer | None) -> dict[str, Any] | None:

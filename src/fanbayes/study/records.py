@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import lzma
 import sys
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from io import FileIO
 from pathlib import Path
@@ -142,6 +143,25 @@ def read_study(path: Path) -> tuple[dict[str, Any], list[Record]]:
         raise StudyError(f"cannot read the records of {path}: {error}.") from None
     records = _parse(content[: content.rfind(b"\n") + 1], path)
     return head, list({key_of(record): record for record in records}.values())
+
+
+def runs_of(head: Mapping[str, Any], records: Iterable[Record], by: str) -> list[dict[str, Any]]:
+    """Environment of each run that made records, and how many of them are of each model or method."""
+    made: defaultdict[int, Counter[str]] = defaultdict(Counter)
+    for record in records:
+        if "error" not in record:
+            made[record["run"]][record[by]] += 1
+    runs = head["environments"]
+    return [{**runs[number], "records": dict(sorted(counts.items()))} for number, counts in sorted(made.items())]
+
+
+def failures_of(records: Iterable[Record], by: Sequence[str]) -> list[dict[str, Any]]:
+    """Folds that failed, for what the records have in common and for each error."""
+    failed: defaultdict[tuple[Any, ...], list[int]] = defaultdict(list)
+    for record in records:
+        if "error" in record:
+            failed[*(record[name] for name in by), record["error"]].append(record["fold"])
+    return [{**dict(zip((*by, "error"), what)), "folds": sorted(folds)} for what, folds in sorted(failed.items())]
 
 
 def _head(path: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
