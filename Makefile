@@ -101,6 +101,7 @@ quality: need-data .bench-venv/.installed
 published: need-data .venv/.installed .bench-venv/.installed
 	.venv/bin/fanbayes study real --suite $(DATA) --out $(RUN)/real --jobs 2
 	.venv/bin/fanbayes study simulated --suite $(DATA) --out $(RUN)/simulated --jobs 2
+	.venv/bin/fanbayes study real --models all --suite $(DATA) --out $(RUN)/relatives --jobs 2
 	.bench-venv/bin/python benchmarks/quality/run.py --data $(DATA) --out $(RUN)/quality
 	.bench-venv/bin/python benchmarks/run.py $(SECTIONS) --data $(DATA) --out $(RUN)/speed
 	.bench-venv/bin/python benchmarks/quality/report.py --records $(RUN)/quality

@@ -2,7 +2,8 @@
 
     python benchmarks/publish.py RUN [--root DIR]
 
-RUN is a folder with the folders `real` and `simulated` that `fanbayes study` has written, and `speed` of `run.py`.
+RUN is a folder with the folders `real`, `simulated` and `relatives` that `fanbayes study` has written, and `speed` of
+`run.py`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ def main() -> None:
     parser.add_argument("run", type=Path)
     parser.add_argument("--root", type=Path, default=Path(__file__).parent.parent, help="of the project")
     options = parser.parse_args()
-    for study in ("real", "simulated"):
+    for study in ("real", "simulated", "relatives"):
         made, published = options.run / study, options.root / "docs" / "results" / study
         publish(published / "study.json", (made / "study.json").read_bytes())
         publish(published / "records.jsonl.xz", lzma.compress((made / "records.jsonl").read_bytes()))

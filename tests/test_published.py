@@ -142,15 +142,15 @@ def test_the_readme_has_the_numbers_of_the_study():
 
 def test_results_of_a_run_are_put_where_they_are_published(tmp_path):
     run, root = tmp_path / "run", tmp_path / "root"
-    for name in ("real", "simulated", "speed"):
+    for name in ("real", "simulated", "relatives", "speed"):
         (run / name).mkdir(parents=True)
-    for study in ("real", "simulated"):
+    for study in ("real", "simulated", "relatives"):
         (run / study / "study.json").write_text(json.dumps({"study": study}))
         (run / study / "records.jsonl").write_text(json.dumps({"dataset": study}) + "\n")
     (run / "speed" / "memory.json").write_text("{}")
     publish = [sys.executable, str(ROOT / "benchmarks" / "publish.py"), str(run), "--root", str(root)]
     subprocess.run(publish, check=True)
-    for study in ("real", "simulated"):
+    for study in ("real", "simulated", "relatives"):
         assert read_study(root / "docs" / "results" / study) == ({"study": study}, [{"dataset": study}])
     assert (root / "benchmarks" / "results" / "memory.json").read_text() == "{}"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from fanbayes.datasets import Suite
+    from fanbayes.study.records import Record
     from fanbayes.study.report import Claim
     from fanbayes.study.runner import Plan, Progress, Summary
 
@@ -43,11 +44,23 @@ def real(
     seed: SeedOption = 0,
     folds: Annotated[int, typer.Option("--folds", min=2, help="Parts of the cross-validation.")] = 10,
     only: OnlyOption = None,
+    models: Annotated[
+        str | None,
+        typer.Option("--models", metavar="A,B", help="With the library's defaults, e.g. nb,tan,aode, or 'all'."),
+    ] = None,
+    most_values: Annotated[
+        int | None, typer.Option("--most-values", min=1, help="With --models: no dataset of more rows x columns.")
+    ] = None,
 ) -> None:
-    """Compare NB, FM and FAN on real datasets, as they are and discretised."""
-    from fanbayes.study.real import RealPlan
+    """Compare NB, FM and FAN on real datasets, as they are and discretised, or all MODELS with their defaults."""
+    from fanbayes.study.real import RealPlan, RelativesPlan
 
-    _run(RealPlan(seed, folds), _suite(suite, only), out, jobs)
+    plan: Plan[Any] = RealPlan(seed, folds)
+    if models is not None:
+        plan = RelativesPlan(_models(models), seed, folds, most_values)
+    elif most_values is not None:
+        raise typer.BadParameter("goes with --models.", param_hint="--most-values")
+    _run(plan, _suite(suite, only), out, jobs)
 
 
 @study.command()
@@ -86,11 +99,23 @@ def report(
     claims = write_page(studies, written)
     for table in _tables(folder):
         console.print(table)
-    console.print(_claim_table(claims))
+    if claims:
+        console.print(_claim_table(claims))
     _say(console, f"The page: {written}")
 
 
 # ---------------------------------------------------------------- what the commands share
+
+
+def _models(names: str) -> tuple[str, ...]:
+    """Models by the names that the other commands have for them, in the order of the table."""
+    from fanbayes.study.models import RELATIVES
+
+    known = {model.lower().replace(" ", "-"): model for model in RELATIVES}
+    chosen = set(known) if names == "all" else {name.strip() for name in names.split(",")}
+    for name in chosen - known.keys():
+        raise typer.BadParameter(f"there is no model {name!r}: give some of {', '.join(known)}.", param_hint="--models")
+    return tuple(model for name, model in known.items() if name in chosen)
 
 
 def _suite(spec: str, only: list[str] | None) -> Suite:
@@ -190,6 +215,26 @@ def _claim_table(claims: list[Claim]) -> Table:
     return table
 
 
+def _relatives_table(head: Mapping[str, Any], records: Sequence[Record]) -> Table:
+    """Each model on unrelated datasets as they are, and against naive Bayes on all cases."""
+    from rich.table import Table
+
+    from fanbayes.study import relatives
+    from fanbayes.study.text import counts, number
+
+    whole, raw, _ = relatives.scopes(head, records)
+    title = f"{len(raw.cases)} unrelated datasets; won/lost against NB (at 95 %) on {len(whole.cases)} cases"
+    table = Table("", "CE", "rank", "vs NB", "accuracy", "rank", "vs NB", "time", title=title)
+    for s in relatives.standings(raw) if raw.cases else []:
+        cells = []
+        for measure in ("conditional_entropy", "accuracy"):
+            pair = relatives.compare(whole, s.model, relatives.BASELINE, measure)
+            against = f"{counts(pair.all)} ({counts(pair.levels[0])})" if pair and s.model != relatives.BASELINE else ""
+            cells += [number(s.mean.get(measure)), number(s.rank[measure], 2), against]
+        table.add_row(s.model, *cells, number(s.slower, 1))
+    return table
+
+
 def _tables(folder: Path) -> list[Table]:
     """The main table of each study in a folder."""
     from rich.table import Table
@@ -209,6 +254,8 @@ def _tables(folder: Path) -> list[Table]:
                 results = map(counts, (row.all, *row.levels))
                 name = f"{analysis.MEASURES[row.measure]}, {row.first} vs {row.second}"
                 table.add_row(name, *results, "  ".join(text or "-" for text in row.paper))
+        elif kind == "relatives":
+            table = _relatives_table(head, records)
         else:
             table = Table(
                 "chosen by", "accuracy", "ROC area", "CE", "|r_h - true|", "r_h - true", title="Simulated data"

@@ -141,11 +141,11 @@ class Case:
         """What the classifiers see: discrete, continuous, mixed or discretised."""
         return "discretised" if self.version == "discretised" else self.card.kind
 
-    def result(self, model: Model, column: Column) -> Result | None:
+    def result(self, model: str, column: Column) -> Result | None:
         """Find the result of a classifier in a column; naive Bayes knows no criterion."""
         return self.results.get((model, column.preset, "none" if model == "NB" else column.criterion))
 
-    def compare(self, column: Column, first: Model, second: Model, measure: Measure) -> Comparison | None:
+    def compare(self, column: Column, first: str, second: str, measure: Measure) -> Comparison | None:
         """Test two classifiers against each other, once; None where there is nothing to compare."""
         key = column, first, second, measure
         if key not in self._compared:
@@ -165,11 +165,10 @@ def gather(head: Mapping[str, Any], records: Iterable[Record]) -> list[Case]:
     cases = []
     for (name, version), results in sorted(found.items(), key=lambda item: (item[0][0], item[0][1] != "raw")):
         card = cards[name]
-        parts = 1 if card.donor_split else min(head["folds"], card.n_labelled)
         whole = {
             key: Result(tuple(sorted(folds, key=lambda fold: int(fold["fold"]))))
             for key, folds in results.items()
-            if len(folds) == parts
+            if len(folds) == card.n_parts(head["folds"])
         }
         cases.append(Case(card, version, whole))
     return cases

@@ -54,6 +54,15 @@ class Card:
         """A dataset with continuous features is used both as it is and discretised."""
         return ("raw", "discretised") if self.n_continuous else ("raw",)
 
+    @property
+    def n_values(self) -> int:
+        """Rows x columns."""
+        return self.n_rows * (self.n_discrete + self.n_continuous)
+
+    def n_parts(self, n_folds: int) -> int:
+        """Parts that are tested one after the other; the donors' test part is the only one where there is one."""
+        return 1 if self.donor_split else min(n_folds, self.n_labelled)
+
 
 def describe(dataset: Dataset) -> Card:
     """Look at a dataset once."""

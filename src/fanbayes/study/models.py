@@ -1,4 +1,4 @@
-"""NB, FM and FAN as the studies of the paper fit and judge them."""
+"""NB, FM and FAN as the studies of the paper fit and judge them, and their relatives."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.pipeline import make_pipeline
 
+from fanbayes.estimators.boosted_nb import BoostedNBClassifier
 from fanbayes.estimators.classifiers import FANClassifier, FMClassifier, NBClassifier
 from fanbayes.estimators.criteria import fit_by_criteria
+from fanbayes.estimators.discretizer import MDLPDiscretizer
+from fanbayes.estimators.tabular import TableClassifier
 from fanbayes.learning.scores import Criterion
 from fanbayes.study.cards import Card, Version
 from fanbayes.study.outcomes import quality
@@ -21,6 +25,13 @@ PresetName: TypeAlias = Literal["paper", "default"]
 Classifier: TypeAlias = NBClassifier | FMClassifier | FANClassifier
 
 MODELS: Mapping[Model, type[Classifier]] = {"NB": NBClassifier, "FM": FMClassifier, "FAN": FANClassifier}
+# All that can be compared with the library's defaults: the class, and what sets a model apart from others of the class.
+RELATIVES: Mapping[str, tuple[type[TableClassifier], Mapping[str, Any]]] = {
+    "NB": (NBClassifier, {}),
+    "FM": (FMClassifier, {}),
+    "FAN": (FANClassifier, {}),
+    "Boosted NB": (BoostedNBClassifier, {}),
+}
 CRITERIA: tuple[Criterion, ...] = ("icl", "bic", "aic", "cs")
 AFTER_CEM = "icl_cem"  # ICL of each candidate after CEM continued from EM
 
@@ -45,6 +56,16 @@ def classifier(model: Model, preset: PresetName, version: Version, n_classes: in
         parameters |= {"random_state": seed, "max_components": most_components(model, n_classes)}
     discretize: Any = "mdlp" if version == "discretised" else "none"
     return MODELS[model](discretize=discretize, n_jobs=1, **parameters)
+
+
+def relative(model: str, version: Version, seed: int) -> Any:
+    """A model with the library's defaults, not fitted, on one thread; numbers are cut by the classifier if it can."""
+    of, own = RELATIVES[model]
+    takes = of().get_params()
+    cut = version == "discretised"
+    settings: dict[str, Any] = {"n_jobs": 1, "random_state": seed} | ({"discretize": "mdlp"} if cut else {})
+    made = of(**own, **{name: value for name, value in settings.items() if name in takes})
+    return make_pipeline(MDLPDiscretizer(), made) if cut and "discretize" not in takes else made
 
 
 def presets() -> dict[str, Any]:
@@ -107,11 +128,11 @@ def assess(
     known: dict[int, Record] = {}
     for fit, _ in learnt.values():
         if id(fit.network_) not in known:
-            known[id(fit.network_)] = _judged(fit, X, y, classes)
+            known[id(fit.network_)] = judge(fit, X, y, classes)
     return {name: facts | known[id(fit.network_)] for name, (fit, facts) in learnt.items()}
 
 
-def _judged(model: Classifier, X: Any, y: NDArray[Any], classes: list[str]) -> Record:
+def judge(model: Any, X: Any, y: NDArray[Any], classes: list[str]) -> Record:
     """Measures of the predictions, and the seconds they took."""
     cpu = time.process_time()
     log_proba = model.predict_log_proba(X)

@@ -1,7 +1,8 @@
-"""NB, FM and FAN on real datasets by cross-validation, section 5.2 of the paper."""
+"""NB, FM and FAN on real datasets by cross-validation, section 5.2 of the paper; and their relatives."""
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -14,14 +15,17 @@ from fanbayes.study.models import (
     AFTER_CEM,
     CRITERIA,
     MODELS,
+    RELATIVES,
     Model,
     PresetName,
     assess,
     classifier,
     cost,
+    judge,
     learn,
     most_components,
     presets,
+    relative,
     seed_of,
 )
 from fanbayes.study.records import Record
@@ -64,11 +68,10 @@ class RealPlan:
 
     def tasks(self, card: Card) -> list[RealTask]:
         """All tasks of a dataset."""
-        parts = 1 if card.donor_split else min(self.n_folds, card.n_labelled)
         return [
             RealTask(card.name, version, fold, model, preset)
             for version in card.versions
-            for fold in range(parts)
+            for fold in range(card.n_parts(self.n_folds))
             for model in MODELS
             for preset in ("paper", "default")
         ]
@@ -87,3 +90,62 @@ class RealPlan:
         assessed = assess(learnt, *dataset.take(tested), dataset.classes)
         about = {"n_train": len(trained), "n_test": len(tested)}
         return {name: about | record for name, record in assessed.items()}
+
+
+@dataclass(frozen=True)
+class RelativeTask:
+    """One model, with the library's defaults, on one training part of one dataset."""
+
+    dataset: str
+    version: Version
+    fold: int
+    model: str
+    preset: PresetName = "default"
+    criteria: ClassVar[tuple[str, ...]] = ("none",)
+
+
+@dataclass(frozen=True)
+class RelativesPlan:
+    """Some models on each fold of each dataset that is not too large; others may join them in the same folder later."""
+
+    study: ClassVar[str] = "relatives"
+    models: tuple[str, ...] = tuple(RELATIVES)
+    seed: int = 0
+    n_folds: int = 10
+    most_values: int | None = None  # rows x columns
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What makes two runs the same study; records know which code, and so which defaults, made them."""
+        return {"seed": self.seed, "folds": self.n_folds}
+
+    def choose(self, cards: list[Card]) -> list[Card]:
+        """Take every dataset, so that the page can tell which are too large."""
+        return cards
+
+    def tasks(self, card: Card) -> list[RelativeTask]:
+        """All tasks of a dataset, none if it is too large."""
+        if self.most_values is not None and card.n_values > self.most_values:
+            return []
+        return [
+            RelativeTask(card.name, version, fold, model)
+            for version in card.versions
+            for fold in range(card.n_parts(self.n_folds))
+            for model in self.models
+        ]
+
+    def cost(self, task: RelativeTask, card: Card) -> float:
+        """Seconds that a task may take, roughly."""
+        return cost(card, card.n_rows, 1 if task.model == "NB" else 10, "default")
+
+    def execute(self, task: RelativeTask, dataset: Dataset) -> dict[str, Record]:
+        """Learn from all folds but one and predict that one."""
+        part = folds(dataset, self.n_folds, self.seed)
+        tested, trained = np.flatnonzero(part == task.fold), np.flatnonzero(part != task.fold)
+        model = relative(task.model, task.version, seed_of(self.seed, task.dataset, task.fold))
+        X, y = dataset.take(trained)
+        cpu = time.process_time()
+        model.fit(X, y)
+        seconds = round(time.process_time() - cpu, 6)
+        about = {"n_train": len(trained), "n_test": len(tested), "fit_seconds": seconds}
+        return {"none": about | judge(model, *dataset.take(tested), dataset.classes)}

@@ -13,7 +13,7 @@ import numpy as np
 from fanbayes.evaluation.metrics import CLIP, N_BINS, ReliabilityCurve
 from fanbayes.evaluation.significance import WinLoss
 from fanbayes.files.atomic import write_file
-from fanbayes.study import analysis
+from fanbayes.study import analysis, relatives
 from fanbayes.study.analysis import COLUMNS, MAIN, MEASURES, Case, Column, Finding, Result
 from fanbayes.study.cards import Card
 from fanbayes.study.models import CRITERIA, Model
@@ -34,7 +34,7 @@ def find_studies(folder: Path) -> dict[str, Path]:
     found: dict[str, Path] = {}
     for place in places:
         kind = read_settings(place).get("study")
-        if kind not in ("real", "simulated"):
+        if kind not in ("real", "simulated", "relatives"):
             raise StudyError(f"{place} holds the study {kind!r}, which this version does not know.")
         if kind in found:
             raise StudyError(f"{folder} holds two {kind} studies, {found[kind]} and {place}: give one of them.")
@@ -43,11 +43,11 @@ def find_studies(folder: Path) -> dict[str, Path]:
 
 
 def write_page(studies: Mapping[str, Path], target: Path) -> list[Claim]:
-    """Write the page of one or two studies.
+    """Write the page of up to three studies.
 
     Parameters
     ----------
-    studies : mapping of "real" and "simulated" to folders
+    studies : mapping of "real", "simulated" and "relatives" to folders
     target : file to write
 
     Returns
@@ -67,23 +67,24 @@ Studies: TypeAlias = Mapping[str, tuple[dict[str, Any], list[Record]]]
 
 
 def page(studies: Studies) -> str:
-    """HTML of one or two studies, each given as its settings and its records."""
+    """HTML of up to three studies, each given as its settings and its records."""
     return _render(_content(studies))
 
 
 def _content(studies: Studies) -> dict[str, Any]:
     """All that the page shows."""
     content: dict[str, Any] = {"claims": [], "clip": CLIP, "bins": N_BINS, "chance": analysis.CHANCE}
-    for kind, assess in (("real", _real), ("simulated", _simulated)):
+    for kind, assess in (("real", _real), ("simulated", _simulated), ("relatives", relatives.content)):
         if kind in studies:
             content[kind] = assess(*studies[kind])
-            content["claims"] += content[kind]["claims"]
+            content["claims"] += content[kind].get("claims", [])
+    content["title"] = "FAN, FM and naive Bayes" if content["claims"] else "FAN and its relatives"
     return content
 
 
 def _render(content: Mapping[str, Any]) -> str:
     body = render(TEMPLATES / "report.html.jinja", content, {"ratio": _ratio, "counts": counts})
-    return html_page("FAN, FM and naive Bayes: Monti & Cooper (1999) reproduced", body)
+    return html_page(f"{content['title']}: Monti & Cooper (1999) reproduced", body)
 
 
 def _ratio(value: float) -> str:
