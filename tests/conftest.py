@@ -4,9 +4,12 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pandas as pd
 import pytest
 from program import SERVER, patients, run
+
+from fanbayes import FANClassifier, FMClassifier, NBClassifier
 
 
 @pytest.fixture(scope="session")
@@ -45,3 +48,37 @@ def folder(tmp_path_factory):
 def rows(folder):
     frame = pd.read_csv(folder / "new.csv")
     return frame[["age", "blood pressure", "smoker"]].assign(grade=frame["grade"].astype(str))
+
+
+@pytest.fixture(scope="session")
+def explained_rows():
+    """Rows of several kinds of columns, values missing, and their classes."""
+    n, rng = 150, np.random.default_rng(0)
+    group = rng.integers(0, 3, n)
+    X = pd.DataFrame(
+        {
+            "colour": np.array(["red", "green", "blue", "grey"])[(group + rng.integers(0, 2, n)) % 4],
+            "length": rng.normal(group, 0.7),
+            "same": "x",
+            "flag": rng.random(n) < 0.2 + 0.3 * group,
+            "mass": rng.normal(0, 1.0 + group),
+        }
+    )
+    X.loc[::6, "colour"] = None
+    X.loc[::5, "length"] = np.nan
+    X.loc[::4, "mass"] = np.nan
+    return X, np.where(rng.random(n) < 0.85, np.array(["a", "b", "c"])[group], "a")
+
+
+@pytest.fixture(scope="session")
+def explained_models(explained_rows):
+    """Classifiers that have learnt from these rows."""
+    classifiers = {
+        "nb": NBClassifier(),
+        "fan": FANClassifier(3, random_state=0),
+        "per class": FANClassifier(3, mixing="per_class", random_state=0),
+        "binned": FANClassifier(2, discretize="mdlp", random_state=0),
+        "fm": FMClassifier(4, random_state=0),
+    }
+    with pytest.warns(UserWarning, match="fewer than two distinct values"):
+        return {name: clf.fit(*explained_rows) for name, clf in classifiers.items()}

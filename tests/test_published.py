@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 
 from fanbayes.study.page import TEMPLATES
-from fanbayes.study.provenance import commit, environment
+from fanbayes.study.provenance import environment
 from fanbayes.study.records import read_study
 
 pytest.importorskip("jinja2")
-
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "docs" / "results"
 QUALITY = RESULTS / "quality"
@@ -187,25 +186,6 @@ def test_the_comparison_is_run_and_resumed_as_the_studies_are(tmp_path):
     assert runs == [{"commit": "a", "records": {"nb": 20}}, {"commit": "b", "records": {"fm": 20}}]
     assert None in met
     assert {True, False} & set(met)
-
-
-def test_code_is_named_where_a_repository_holds_it(tmp_path):
-    def git(*arguments):
-        subprocess.run(["git", "-C", str(tmp_path), *arguments], check=True, capture_output=True)
-
-    if shutil.which("git") is None:
-        pytest.skip("no git")
-    (tmp_path / "code").mkdir()
-    (tmp_path / "code" / "a.py").write_text("1\n")
-    assert commit(tmp_path / "code") == "unknown"
-    git("init")
-    git("-c", "user.name=n", "-c", "user.email=e", "commit", "--allow-empty", "-m", "empty")
-    assert commit(tmp_path / "code") == "unknown"  # in the repository's folder, but not its code
-    git("add", ".")
-    git("-c", "user.name=n", "-c", "user.email=e", "commit", "-m", "code")
-    assert re.fullmatch("[0-9a-f]{7,}", commit(tmp_path / "code"))
-    (tmp_path / "code" / "a.py").write_text("2\n")
-    assert re.fullmatch("[0-9a-f]{7,}-dirty", commit(tmp_path / "code"))
 
 
 def test_a_run_says_when_where_and_by_what_it_was_made():

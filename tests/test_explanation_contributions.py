@@ -10,11 +10,10 @@ from builders import KINDS, changed, make_world, part
 from scipy import integrate
 from scipy.special import logsumexp, softmax
 
-from fanbayes import FANClassifier, FMClassifier, NBClassifier
+from fanbayes import FANClassifier, NBClassifier
 from fanbayes.explanation import contributions
 from fanbayes.explanation.contributions import attribute, path_weights
-from fanbayes.explanation.information import feature_information, information_gain
-from fanbayes.explanation.profiles import component_profiles
+from fanbayes.explanation.information import feature_information
 
 
 def log_probabilities(plain, rows, r):
@@ -128,51 +127,12 @@ def test_what_does_not_add_up_is_an_error(monkeypatch):
         attribute(world.network, world.table, np.tile([0, 1], (world.table.n_rows, 1)))
 
 
-# ---------------------------------------------------------------- fitted classifiers
-
-
-def make_rows(n=150, seed=0):
-    rng = np.random.default_rng(seed)
-    group = rng.integers(0, 3, n)
-    X = pd.DataFrame(
-        {
-            "colour": np.array(["red", "green", "blue", "grey"])[(group + rng.integers(0, 2, n)) % 4],
-            "length": rng.normal(group, 0.7),
-            "same": "x",
-            "flag": rng.random(n) < 0.2 + 0.3 * group,
-            "mass": rng.normal(0, 1.0 + group),
-        }
-    )
-    X.loc[::6, "colour"] = None
-    X.loc[::5, "length"] = np.nan
-    X.loc[::4, "mass"] = np.nan
-    return X, np.where(rng.random(n) < 0.85, np.array(["a", "b", "c"])[group], "a")
-
-
-@pytest.fixture(scope="module")
-def data():
-    return make_rows()
-
-
-@pytest.fixture(scope="module")
-def fitted(data):
-    classifiers = {
-        "nb": NBClassifier(),
-        "fan": FANClassifier(3, random_state=0),
-        "per class": FANClassifier(3, mixing="per_class", random_state=0),
-        "binned": FANClassifier(2, discretize="mdlp", random_state=0),
-        "fm": FMClassifier(4, random_state=0),
-    }
-    with pytest.warns(UserWarning, match="fewer than two distinct values"):
-        return {name: clf.fit(*data) for name, clf in classifiers.items()}
-
-
 NAMES = ["nb", "fan", "per class", "binned", "fm"]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_prior_and_contributions_are_the_log_odds(name, fitted, data):
-    clf, X = fitted[name], data[0]
+def test_prior_and_contributions_are_the_log_odds(name, explained_models, explained_rows):
+    clf, X = explained_models[name], explained_rows[0]
     found = clf.explain(X)
     log_proba = clf.predict_log_proba(X)
     order = np.argsort(-log_proba, axis=1, kind="stable")
@@ -190,8 +150,8 @@ def test_prior_and_contributions_are_the_log_odds(name, fitted, data):
     assert (np.isnan(found.information) == ~missing).all()
 
 
-def test_naive_bayes_contributes_its_own_terms(fitted, data):
-    clf, X = fitted["nb"], data[0]
+def test_naive_bayes_contributes_its_own_terms(explained_models, explained_rows):
+    clf, X = explained_models["nb"], explained_rows[0]
     found = clf.explain(X, classes=("b", "c"))
     colour = clf.feature_table("colour").set_index(["class", "level"])["probability"]
     expected = [0.0 if v is None or v != v else np.log(colour["b", v] / colour["c", v]) for v in X["colour"]]
@@ -206,10 +166,12 @@ def test_naive_bayes_contributes_its_own_terms(fitted, data):
     np.testing.assert_allclose(found.responsibility, 1.0)
 
 
-def test_one_component_is_naive_bayes(data):
+def test_one_component_is_naive_bayes(explained_rows):
     with pytest.warns(UserWarning, match="fewer than two distinct values"):
-        one, nb = FANClassifier(1).fit(*data), NBClassifier().fit(*data)
-    np.testing.assert_allclose(one.explain(data[0]).contributions, nb.explain(data[0]).contributions, atol=1e-12)
+        one, nb = FANClassifier(1).fit(*explained_rows), NBClassifier().fit(*explained_rows)
+    np.testing.assert_allclose(
+        one.explain(explained_rows[0]).contributions, nb.explain(explained_rows[0]).contributions, atol=1e-12
+    )
 
 
 def test_equal_features_contribute_equally():
@@ -224,8 +186,8 @@ def test_equal_features_contribute_equally():
     np.testing.assert_allclose(found.contributions[:, 0], found.contributions[:, 2], atol=1e-9)
 
 
-def test_pairs_of_classes(fitted, data):
-    clf, X = fitted["fan"], data[0]
+def test_pairs_of_classes(explained_models, explained_rows):
+    clf, X = explained_models["fan"], explained_rows[0]
     one, other = clf.explain(X, classes=["a", "c"]), clf.explain(X, classes=["c", "a"])
     np.testing.assert_array_equal(one.contributions, -other.contributions)
     assert one.classes.tolist() == [["a", "c"]] * len(X)
@@ -239,8 +201,8 @@ def test_pairs_of_classes(fitted, data):
         single.explain([[0.0]])
 
 
-def test_the_responsible_component(fitted, data):
-    clf, X = fitted["fm"], data[0]
+def test_the_responsible_component(explained_models, explained_rows):
+    clf, X = explained_models["fm"], explained_rows[0]
     found = clf.explain(X, classes=["a", "b"])
     states = clf._run(clf._table(X), "states")[:, :4]  # of class a
     expected = softmax(states, axis=1)
@@ -249,8 +211,8 @@ def test_the_responsible_component(fitted, data):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_nothing_observed_leaves_the_prior(name, fitted):
-    clf = fitted[name]
+def test_nothing_observed_leaves_the_prior(name, explained_models):
+    clf = explained_models[name]
     nothing = pd.DataFrame({"colour": [None], "length": [np.nan], "same": [None], "flag": [None], "mass": [np.nan]})
     found = clf.explain(nothing)
     assert found.log_odds[0] == pytest.approx(found.prior[0], abs=1e-12)
@@ -275,15 +237,12 @@ def test_components_hundreds_of_nats_apart():
     assert np.isfinite(beyond.contributions).all()
 
 
-# ---------------------------------------------------------------- tables
-
-
 LISTS = {"pandas": {"orient": "list"}, "polars": {"as_series": False}}
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars", "dict"])
-def test_tables(library, data):
-    X, y = data
+def test_tables(library, explained_rows):
+    X, y = explained_rows
     X = X.drop(columns="same")
     rows = {"pandas": X, "polars": pl.from_pandas(X), "dict": X.astype(object).to_numpy()}[library]
     clf = FANClassifier(2, random_state=0).fit(rows, y)
@@ -310,118 +269,10 @@ def test_tables(library, data):
     assert worth[worth["row"] == 0]["feature"].nunique() == 3
 
 
-def test_intervals_are_named(fitted, data):
-    found = fitted["binned"].explain(data[0])
+def test_intervals_are_named(explained_models, explained_rows):
+    found = explained_models["binned"].explain(explained_rows[0])
     shown = {v for v in found.values[1] if v is not None}
     assert all(v[0] == "(" and v[-1] in ")]" for v in shown)
-
-
-# ---------------------------------------------------------------- information
-
-
-def entropy(p):
-    return -(p * np.log(np.where(p > 0, p, 1.0))).sum(axis=-1)
-
-
-def asked_of_the_classifier(clf, row, feature, values, steps):
-    """I(C; X_i | x) from predict_proba and densities of the row with each value of the feature."""
-    rows = row.loc[row.index.repeat(len(values))].reset_index(drop=True)
-    rows[feature] = values
-    weight = np.exp(clf.score_samples(rows) - clf.score_samples(row)) * steps
-    assert weight.sum() == pytest.approx(1, abs=1e-6)
-    return entropy(clf.predict_proba(row))[0] - weight @ entropy(clf.predict_proba(rows))
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_information_of_a_missing_value(name, fitted, data):
-    clf, X = fitted[name], data[0]
-    found = clf.explain(X)
-    for r in np.flatnonzero(X["colour"].isna())[:4]:
-        row = X.iloc[[r]]
-        expected = asked_of_the_classifier(clf, row, "colour", ["red", "green", "blue", "grey"], 1.0)
-        assert found.information[r, 0] == pytest.approx(expected, abs=1e-10)
-    if name == "binned":
-        return
-    grid = np.linspace(-25, 25, 20_001)
-    for r in np.flatnonzero(X["mass"].isna())[:4]:
-        expected = asked_of_the_classifier(clf, X.iloc[[r]], "mass", grid, grid[1] - grid[0])
-        assert found.information[r, 3] == pytest.approx(expected, abs=1e-8)
-
-
-@pytest.mark.parametrize("kind", ["fan", "fm", "ragged"])
-def test_information_of_narrow_cells(kind):
-    """Densities a thousandfold apart in width, against a fine rule between all their standard deviations."""
-    from fanbayes.data.schema import Column, Schema
-
-    rng = np.random.default_rng(5)
-    world = make_world(1, kind, 4, levels=(), n_numbers=1)
-    mean, structure = part(world.network, "mean"), world.network.structure
-    sigma2 = np.exp(rng.uniform(np.log(1e-6), np.log(2), mean.shape))
-    network = changed(world.network, sigma2=sigma2)
-    states = rng.dirichlet([0.5] * structure.n_states, 3)
-    schema = Schema((Column("x", "continuous", "float64", centre=0.0, scale=1.0),), None)
-    found = information_gain(network, schema, states, np.array([[True], [True], [False]]))
-    assert np.isnan(found[2, 0])
-    mean, sigma = mean[0, 0, structure.cell_of], np.sqrt(sigma2[0, 0, structure.cell_of])
-    edges = np.unique(mean[:, None] + sigma[:, None] * np.linspace(-9, 9, 37))
-    nodes, weights = np.polynomial.legendre.leggauss(30)
-    half = np.diff(edges)[:, None] / 2
-    x = ((edges[1:] + edges[:-1])[:, None] / 2 + half * nodes).ravel()
-    density = np.exp(-0.5 * ((x - mean[:, None]) / sigma[:, None]) ** 2) / sigma[:, None] / np.sqrt(2 * np.pi)
-    for r in range(2):
-        joint = np.array([(states[r] * (structure.class_of == c)) @ density for c in range(structure.n_classes)])
-        prior = np.bincount(structure.class_of, states[r])
-        with np.errstate(divide="ignore", invalid="ignore"):
-            terms = np.nan_to_num(joint * np.log(joint / joint.sum(axis=0) / prior[:, None]))
-        expected = terms.sum(axis=0) @ (half * weights).ravel()
-        assert found[r, 0] == pytest.approx(expected, abs=1e-10)
-
-
-def test_information_of_cells_narrower_than_rounding():
-    """Two classes at one place to the last digit, and two at places next to it: no and all doubt is removed."""
-    X, y = np.array([[1e6 + 0.25], [1e6 + 1.5]] * 10), [0, 1] * 10
-    clf = NBClassifier().fit(X, y)
-    for mean, expected in (([1.0, 1.0], 0.0), ([1.0, 1.0 + 1e-9], np.log(2))):
-        network = changed(clf.network_, mean=np.reshape(mean, (1, 1, 2)), sigma2=np.full((1, 1, 2), 1e-90))
-        gain = information_gain(network, clf.schema_, np.array([[0.5, 0.5]]), np.ones((1, 1), dtype=bool))
-        np.testing.assert_allclose(gain, expected, atol=1e-4)
-
-
-def test_information_by_hand():
-    """A feature that tells the class exactly is worth its entropy, one that tells nothing is worth nothing."""
-    X = pd.DataFrame({"tells": ["u", "v"] * 500, "noise": ["p", "p", "q", "q"] * 250})
-    clf = NBClassifier(alpha=1e-9).fit(X, [0, 1] * 500)
-    np.testing.assert_allclose(feature_information(clf.network_, clf.schema_), [np.log(2), 0.0], atol=1e-9)
-
-
-# ---------------------------------------------------------------- profiles
-
-
-@pytest.mark.parametrize("name", ["nb", "fan", "per class", "fm"])
-def test_profiles(name, fitted):
-    """Against means and variances read off the tables of parameters."""
-    clf = fitted[name]
-    found = component_profiles(clf.network_, clf.schema_)
-    length, flag = clf.feature_table("length"), clf.feature_table("flag")
-    p = flag[flag["level"] == True]["probability"].to_numpy()  # noqa: E712
-    of_class = length["class"].to_numpy() if name in ("fan", "per class") else np.zeros(len(length))
-    assert found.share.sum() == pytest.approx(1)
-    assert [t for t in found.traits if t[0] == "flag"] == [("flag", True)]
-    for trait, mean, variance in (
-        (("length", None), length["mean"].to_numpy(), length["variance"].to_numpy()),
-        (("flag", True), p, p * (1 - p)),
-    ):
-        difference = found.difference[found.traits.index(trait)]
-        for c in set(of_class):
-            own = of_class == c
-            share = found.share[own] / found.share[own].sum()
-            centre = share @ mean[own]
-            spread = share @ (variance[own] + (mean[own] - centre) ** 2)
-            np.testing.assert_allclose(difference[own], (mean[own] - centre) / np.sqrt(spread), rtol=1e-9)
-        assert found.weight[found.traits.index(trait)] == pytest.approx(np.sqrt(found.share @ difference**2))
-
-
-# ---------------------------------------------------------------- speed
 
 
 def test_a_thousand_rows_take_about_a_second():
