@@ -3,6 +3,7 @@
 #include "columns.hpp"
 #include "em.hpp"
 #include "pairs.hpp"
+#include "tree.hpp"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -382,6 +383,69 @@ class HeldPairs : public Pairs {
     }
 };
 
+// ---------------------------------------------------------------- trees
+
+void make_tree(Tree* self, const std::vector<int64_t>& levels, const std::vector<int64_t>& parent,
+               const std::vector<int64_t>& place, int64_t n_levels, int64_t n_numbers, int64_t n_linear,
+               int64_t n_regressions) {
+    new (self) Tree(levels, parent, place, {n_levels, n_numbers, n_linear, n_regressions});
+}
+
+void check_tree(const Tree& tree, const In<int64_t, 2>& codes, const In<double, 2>& numbers, size_t n, size_t K,
+                const Arrays& parameters) {
+    require(codes.shape(1) == tree.n_discrete && numbers.shape(1) == tree.n_continuous &&
+                numbers.shape(0) == codes.shape(0),
+            "codes: (rows, discrete nodes), numbers: (rows, continuous nodes)");
+    require_shapes(parameters,
+                   {{n, size_t(tree.sizes.n_levels), K},
+                    {n, size_t(tree.sizes.n_numbers), 3, K},
+                    {n, size_t(tree.sizes.n_regressions), 4, K}},
+                   "log_table: (networks, levels, cells), numeric: (networks, numbers, 3, cells), "
+                   "regression: (networks, regressions, 4, cells)");
+}
+
+Out tree_log_cells(const Tree& tree, const In<int64_t, 2>& codes, const In<double, 2>& numbers, const Array& log_table,
+                   const Array& numeric, const Array& regression, ThreadPool* pool) {
+    const size_t K = log_table.ndim() == 3 ? log_table.shape(2) : 0;
+    check_tree(tree, codes, numbers, 1, K, {log_table, numeric, regression});
+    const TreeRows rows{int64_t(codes.shape(0)), codes.data(), numbers.data(), nullptr, nullptr};
+    const Out out = zeros({codes.shape(0), K});
+    nb::gil_scoped_release release;
+    tree.check(rows, 0);
+    tree.log_cells(rows, {log_table.data(), numeric.data(), regression.data(), K}, out.data(), or_caller(pool));
+    return out;
+}
+
+nb::tuple tree_e_step(const Tree& tree, const In<int64_t, 2>& codes, const In<double, 2>& numbers,
+                      std::optional<In<int32_t, 1>> labels, std::optional<In<double, 1>> weights, const States& states,
+                      const In<double, 2>& log_weight, const Array& log_table, const Array& numeric,
+                      const Array& regression, bool hard, int64_t n_blocks, ThreadPool* pool) {
+    const Shape shape = states.shape();
+    const size_t n = log_weight.shape(0), K = size_t(shape.n_cells), C = size_t(shape.n_classes);
+    const Array weight(log_weight);
+    check_tree(tree, codes, numbers, n, K, {log_table, numeric, regression});
+    require(log_weight.shape(1) == size_t(shape.n_states), "log_weight: (networks, states)");
+    require((!labels || labels->shape(0) == codes.shape(0)) && (!weights || weights->shape(0) == codes.shape(0)),
+            "a label and a weight a row");
+    require(n_blocks > 0, "at least one block");
+    const TreeRows rows{int64_t(codes.shape(0)), codes.data(), numbers.data(), labels ? labels->data() : nullptr,
+                        weights ? weights->data() : nullptr};
+    const std::vector<Out> out =
+        zeros_each({{n, size_t(shape.n_states)}, {n, tree.sizes.n_statistics(), K}, {n, C}, {n, 3}});
+    {
+        nb::gil_scoped_release release;
+        tree.check(rows, shape.n_classes);
+        const Buffer found(TreeStatistics(tree.sizes, shape).size);
+        for (size_t s = 0; s < n; ++s) {
+            const TreeParameters theta{of_network(log_table, s), of_network(numeric, s), of_network(regression, s), K};
+            tree.e_step(rows, shape, of_network(weight, s), theta, hard, size_t(n_blocks), found.data(),
+                        or_caller(pool));
+            store(found.data(), s, out);
+        }
+    }
+    return nb::make_tuple(out[0], out[1], out[2], out[3]);
+}
+
 // ---------------------------------------------------------------- M-step and EM
 
 using FactorArrays = std::vector<std::pair<std::vector<int32_t>, std::vector<int32_t>>>;  // entries, parents
@@ -566,6 +630,15 @@ NB_MODULE(_core, m) {
     m.def("posterior", &posterior, nb::arg("rows"), nb::arg("states"), nb::arg("log_weight"), nb::arg("log_table"),
           nb::arg("numeric"), nb::arg("n_linear"), nb::arg("what"), nb::arg("out").noconvert(), nb::arg("n_blocks") = 1,
           nb::arg("pool").none() = nb::none());
+    nb::class_<Tree>(m, "Tree")
+        .def("__init__", &make_tree, nb::arg("levels"), nb::arg("parent"), nb::arg("place"), nb::arg("n_levels"),
+             nb::arg("n_numbers"), nb::arg("n_linear"), nb::arg("n_regressions"))
+        .def("log_cells", &tree_log_cells, nb::arg("codes"), nb::arg("numbers"), nb::arg("log_table"),
+             nb::arg("numeric"), nb::arg("regression"), nb::arg("pool").none() = nb::none())
+        .def("e_step", &tree_e_step, nb::arg("codes"), nb::arg("numbers"), nb::arg("labels").none(),
+             nb::arg("weights").none(), nb::arg("states"), nb::arg("log_weight"), nb::arg("log_table"),
+             nb::arg("numeric"), nb::arg("regression"), nb::arg("hard"), nb::arg("n_blocks") = 1,
+             nb::arg("pool").none() = nb::none());
     nb::class_<MStep>(m, "MStep")
         .def("__init__", &make_m_step, nb::arg("factors"), nb::arg("n_cells"), nb::arg("alpha"),
              nb::arg("first_level") = std::vector<int64_t>{0}, nb::arg("n_numbers") = 0, nb::arg("estimator") = "map",

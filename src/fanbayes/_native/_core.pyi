@@ -113,6 +113,56 @@ class ThreadPool:
     def __init__(self, n_threads: int) -> None: ...
     n_threads: int
 
+class Tree:
+    """Exact inference where values are missing, in a forest of arcs between the nodes; checked on construction.
+
+    `levels` of each node, 0 for a number; `parent`, -1 for none, continuous for continuous nodes alone; `place` of its
+    parameters: the first entry in the log table, the first number, or the regression. Codes and numbers have a column
+    for each discrete and each continuous node, in their order; missing are the code `levels` and NaN.
+    """
+
+    def __init__(
+        self,
+        levels: Sequence[int],
+        parent: Sequence[int],
+        place: Sequence[int],
+        n_levels: int,
+        n_numbers: int,
+        n_linear: int,  # the last of the numbers, whose terms are linear
+        n_regressions: int,
+    ) -> None: ...
+    def log_cells(
+        self,
+        codes: NDArray[np.int64],
+        numbers: Floats,
+        log_table: Floats,
+        numeric: Floats,
+        regression: Floats,
+        pool: ThreadPool | None = None,
+    ) -> Floats:
+        """Return log p(x | cell) (rows, cells) of one network."""
+
+    def e_step(
+        self,
+        codes: NDArray[np.int64],
+        numbers: Floats,
+        labels: NDArray[np.int32] | None,
+        weights: Floats | None,
+        states: States,
+        log_weight: Floats,  # (networks, states)
+        log_table: Floats,  # (networks, levels, cells)
+        numeric: Floats,  # (networks, numbers, 3, cells): slope, intercept, log_norm
+        regression: Floats,  # (networks, regressions, 4, cells): slope, intercept, log_norm, coefficient
+        hard: bool,
+        n_blocks: int = 1,
+        pool: ThreadPool | None = None,
+    ) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return statistics of states, cells and classes, and three sums of log p (networks, 3).
+
+        The statistics of cells (networks, levels + 3 numbers + 6 regressions, cells) are expected counts, then for each
+        number N, sum x and sum x^2, then for each regression of x on p N, sum x, sum x^2, sum p, sum p^2 and sum x p.
+        """
+
 class MStep:
     """How parameters are estimated: columns, factors of the states' weights (entry, parent), and the prior.
 
