@@ -221,10 +221,14 @@ def test_log_p_and_expected_statistics_are_those_of_enumeration(seed, missing):
     log_p, statistics = enumerate_rows(forest, values)
     np.testing.assert_allclose(log_states(forest, *arrays(forest, values)), log_p, **CLOSE)
     weights = rng.uniform(0.5, 2.0, len(values))
-    found = e_step(forest, *arrays(forest, values), weights=weights)
-    responsibilities = weights[:, None] * np.exp(log_p - logsumexp(log_p, axis=1, keepdims=True))
-    np.testing.assert_allclose(found.cells[0], np.einsum("nk,nsk->sk", responsibilities, statistics), **CLOSE)
-    np.testing.assert_allclose(found.log_likelihood, weights @ logsumexp(log_p, axis=1), **CLOSE)
+    soft = np.exp(log_p - logsumexp(log_p, axis=1, keepdims=True))
+    best = np.eye(forest.n_cells)[log_p.argmax(axis=1)]
+    for hard, p in ((False, soft), (True, best)):
+        found = e_step(forest, *arrays(forest, values), weights=weights, hard=hard)
+        np.testing.assert_allclose(found.cells[0], np.einsum("n,nk,nsk->sk", weights, p, statistics), **CLOSE)
+        np.testing.assert_allclose(found.states[0], weights @ p, **CLOSE)
+        np.testing.assert_allclose(found.log_likelihood, weights @ logsumexp(log_p, axis=1), **CLOSE)
+        np.testing.assert_allclose(found.joint, weights @ log_p.max(axis=1), **CLOSE)
 
 
 @pytest.mark.parametrize("n_continuous", [0, 5])
