@@ -6,7 +6,7 @@ Pure functions find them, one for each kind of trap; `warn_of` is the one place 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -120,18 +120,11 @@ Columns = Sequence[tuple[Column, Source]]
 
 
 def _few_values(schema: Schema, columns: Columns) -> Trap | None:
-    found = {c.name: n for c, source in columns if (n := _n_whole_numbers(c, source))}
-    if not found:
-        return None
+    found = {c.name: f"{c.name!r} ({n} values)" for c, source in columns if (n := _n_whole_numbers(c, source))}
     codes = [j for j, c in enumerate(schema.columns) if c.kind == "discrete" or c.name in found]
-    return Trap(
-        "few_values",
-        (*found,),
-        "whole numbers of few different values are taken as continuous: "
-        + _listed(f"{name!r} ({n} values)" for name, n in found.items()),
-        "if they are codes",
-        f"categorical_features={codes if schema.frame is None else [schema[j].name for j in codes]}",
-    )
+    remedy = f"categorical_features={codes if schema.frame is None else [schema[j].name for j in codes]}"
+    message = "whole numbers of few different values are taken as continuous"
+    return _trap("few_values", found, message, "if they are codes", remedy)
 
 
 def _n_whole_numbers(column: Column, source: Source) -> int:
@@ -161,26 +154,19 @@ def _identifiers(schema: Schema, columns: Columns) -> Trap | None:
                 n_seen = len(source.distinct())  # of the categories that its type may have declared
                 if n_seen >= _SHARE_OF_NAMES * n_observed:
                     found[column.name] = f"{column.name!r} ({n_seen} in {n_observed} rows)"
-    if not found:
-        return None
-    message = f"most rows have a category of their own, which tells nothing of new rows: {_listed(found.values())}"
-    return Trap("identifier", (*found,), message, "if they are identifiers", _dropped(schema, [*found]))
+    message = "most rows have a category of their own, which tells nothing of new rows"
+    return _trap("identifier", found, message, "if they are identifiers", _dropped(schema, [*found]))
 
 
 def _missing_texts(schema: Schema, columns: Columns, declared: Collection[str]) -> Trap | None:
-    found = {c.name: texts for c, source in columns if (texts := _texts_for_missing(c, source, c.name in declared))}
-    if not found:
-        return None
-    texts = list(dict.fromkeys(text for some in found.values() for text in some))
-    return Trap(
-        "missing_text",
-        (*found,),
-        "texts that look like missing values are categories: "
-        + _listed(f"{', '.join(f'{text!r:.60}' for text in some)} of {name!r}" for name, some in found.items()),
-        "if they mean that nothing is known",
-        _REPLACE.get(schema.frame, _REPLACE["pandas"])(texts),
-        (*texts,),
+    odd = {c.name: texts for c, source in columns if (texts := _texts_for_missing(c, source, c.name in declared))}
+    found = {name: f"{', '.join(f'{text!r:.60}' for text in some)} of {name!r}" for name, some in odd.items()}
+    texts = list(dict.fromkeys(text for some in odd.values() for text in some))
+    message, remedy = (
+        "texts that look like missing values are categories",
+        _REPLACE.get(schema.frame, _REPLACE["pandas"]),
     )
+    return _trap("missing_text", found, message, "if they mean that nothing is known", remedy(texts), texts)
 
 
 def _texts_for_missing(column: Column, source: Source, is_declared: bool) -> list[str]:
@@ -206,18 +192,14 @@ def _decimal_commas(columns: Columns) -> Trap | None:
             example = next((text for text in texts if "," in text), None)
             if example is not None and all(_NUMBER.fullmatch(text.replace(",", ".", 1)) for text in texts):
                 found[column.name] = f"{column.name!r}, such as {example!r:.60}"
-    if not found:
-        return None
-    message = f"numbers with a decimal comma are text, and so categories: {_listed(found.values())}"
-    return Trap("decimal_comma", (*found,), message, "to have numbers", "decimal=',' in pandas.read_csv")
+    message = "numbers with a decimal comma are text, and so categories"
+    return _trap("decimal_comma", found, message, "to have numbers", "decimal=',' in pandas.read_csv")
 
 
 def _constant(schema: Schema) -> Trap | None:
-    names = schema.constant
-    if not names:
-        return None
-    message = f"columns with fewer than two distinct values tell nothing and are left out: {_listed(map(repr, names))}"
-    return Trap("constant", (*names,), message, "to be rid of them", _dropped(schema, names))
+    found = {name: repr(name) for name in schema.constant}
+    message = "columns with fewer than two distinct values tell nothing and are left out"
+    return _trap("constant", found, message, "to be rid of them", _dropped(schema, [*found]))
 
 
 def _weights(weights: NDArray[np.float64] | None) -> Trap | None:
@@ -280,20 +262,13 @@ def unseen_categories(schema: Schema, sources: Sequence[Source], table: EncodedT
 
 def unseen_trap(unseen: Sequence[Unseen], tolerated: float = TOLERATED_SHARE) -> Trap | None:
     """The trap of categories that were not seen, in more than the tolerated share of a column's values."""
-    many = [u for u in unseen if u.n_rows > tolerated * u.n_observed]
-    if not many:
-        return None
-    told = (
-        f"{u.column!r} in {u.n_rows} of {u.n_observed} rows ({u.percent:.3g} %), such as {u.example!r:.60}"
-        for u in many
-    )
-    return Trap(
-        "unseen",
-        tuple(u.column for u in many),
-        f"categories that were not seen in training count as missing: {_listed(told, '; ')}",
-        "to have them refused",
-        "handle_unknown='error'",
-    )
+    found = {
+        u.column: f"{u.column!r} in {u.n_rows} of {u.n_observed} rows ({u.percent:.3g} %), such as {u.example!r:.60}"
+        for u in unseen
+        if u.n_rows > tolerated * u.n_observed
+    }
+    message = "categories that were not seen in training count as missing"
+    return _trap("unseen", found, message, "to have them refused", "handle_unknown='error'", separator="; ")
 
 
 def absent_trap(names: Sequence[str]) -> Trap:
@@ -302,6 +277,20 @@ def absent_trap(names: Sequence[str]) -> Trap:
 
 
 # ---------------------------------------------------------------- words
+
+
+def _trap(
+    kind: TrapKind,
+    found: Mapping[str, str],
+    message: str,
+    condition: str,
+    remedy: str,
+    texts: Sequence[str] = (),
+    separator: str = ", ",
+) -> Trap | None:
+    """The trap of some columns, with what is told of each; None without columns."""
+    told = f"{message}: {_listed(found.values(), separator)}"
+    return Trap(kind, (*found,), told, condition, remedy, (*texts,)) if found else None
 
 
 def _listed(texts: Iterable[str], separator: str = ", ") -> str:
