@@ -3,7 +3,15 @@
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from fanbayes import BoostedNBClassifier, FANClassifier, FANClassifierCV, FMClassifier, MDLPDiscretizer, NBClassifier
+from fanbayes import (
+    AODEClassifier,
+    BoostedNBClassifier,
+    FANClassifier,
+    FANClassifierCV,
+    FMClassifier,
+    MDLPDiscretizer,
+    NBClassifier,
+)
 
 ESTIMATORS = [
     NBClassifier(),
@@ -13,6 +21,7 @@ ESTIMATORS = [
     FANClassifier(variance_estimator="paper", discretize="mdlp"),
     FMClassifier(),
     FANClassifierCV(effort="fast", cv=2),
+    AODEClassifier(),
     BoostedNBClassifier(),
     BoostedNBClassifier(4, combination="votes"),
     MDLPDiscretizer(),

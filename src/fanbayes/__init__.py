@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from fanbayes.decisions.classifier import CostSensitiveClassifier
     from fanbayes.decisions.costs import decide
     from fanbayes.decisions.priors import adjust_prior, estimate_prior
+    from fanbayes.estimators.aode import AODEClassifier
     from fanbayes.estimators.boosted_nb import BoostedNBClassifier
     from fanbayes.estimators.classifiers import FANClassifier, FMClassifier, NBClassifier
     from fanbayes.estimators.discretizer import MDLPDiscretizer
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
+    "AODEClassifier",
     "BoostedNBClassifier",
     "CostSensitiveClassifier",
     "DataWarning",
@@ -44,6 +46,7 @@ _WHERE = {
     "fanbayes.data.traps": ["DataWarning"],
     "fanbayes.estimators.fan_cv": ["FANClassifierCV"],
     "fanbayes.estimators.classifiers": ["FANClassifier", "FMClassifier", "NBClassifier"],
+    "fanbayes.estimators.aode": ["AODEClassifier"],
     "fanbayes.estimators.boosted_nb": ["BoostedNBClassifier"],
     "fanbayes.estimators.discretizer": ["MDLPDiscretizer"],
     "fanbayes.decisions.classifier": ["CostSensitiveClassifier"],

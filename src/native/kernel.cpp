@@ -2,6 +2,7 @@
 // library template is used in their headers, so that no code of one instruction set can leak into another.
 #include "kernel_e_step.hpp"
 #include "kernel_posterior.hpp"
+#include "kernel_stars.hpp"
 
 namespace fanbayes {
 namespace {
@@ -13,8 +14,9 @@ int64_t scratch_size(const Shape& shape) { return LARGER(e_step_scratch(shape), 
 #define STRING_OF(x) #x
 #define NAME_OF(x) STRING_OF(x)
 namespace KERNEL_ISA {
-extern const Kernel kernel = {NAME_OF(KERNEL_ISA), scratch_size, padded_components, e_step,
-                              posterior,           exp_array,    log_array};
+extern const Kernel kernel = {NAME_OF(KERNEL_ISA), scratch_size, padded_components,
+                              e_step,              posterior,    add_star_pairs_of_any_width,
+                              sum_stars_of_any_width, exp_array, log_array};
 }
 
 }  // namespace fanbayes

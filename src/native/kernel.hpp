@@ -71,6 +71,19 @@ struct RowRange {
     int64_t n_active;
 };
 
+// Rows on their way through a mean of stars (stars.hpp); everything is a whole number of `width`s, the classes'.
+struct StarTile {
+    const double* pair;
+    const int64_t *first_pair, *first_level;  // (n_columns + 1,)
+    const uint32_t* levels;                   // (n_rows, n_columns), of the flat axis, times width
+    int64_t n_rows, n_columns, width;         // width: 2, or a multiple of 4
+    double* scores;                           // (n_rows, n_columns, width), and STAR_SLACK
+    double *most, *sums;                      // (n_rows, width): the largest score, the sum of exp(score - largest)
+};
+
+// Doubles behind the scores of a tile that may be written.
+constexpr int STAR_SLACK = 32;
+
 enum class Posterior { log_joint, log_proba, proba, states };
 
 struct Kernel {
@@ -83,6 +96,10 @@ struct Kernel {
     void (*e_step)(const Inputs&, RowRange&, bool hard, Statistics& out, double* scratch);
     // Writes rows [begin, end): (n_classes) a row, or (n_states) for Posterior::states.
     void (*posterior)(const Inputs&, int64_t begin, int64_t end, Posterior what, double* out, double* scratch);
+    // Adds the terms of all pairs of columns to the scores of the stars of both.
+    void (*add_star_pairs)(const StarTile&);
+    // Finds `most` and `sums`; the scores are spoilt.
+    void (*sum_stars)(const StarTile&);
     void (*exp)(const double* x, double* out, int64_t n);
     void (*log)(const double* x, double* out, int64_t n);
 };

@@ -3,6 +3,7 @@
 #include "columns.hpp"
 #include "em.hpp"
 #include "pairs.hpp"
+#include "stars.hpp"
 #include "tree.hpp"
 
 #include <nanobind/nanobind.h>
@@ -446,6 +447,38 @@ nb::tuple tree_e_step(const Tree& tree, const In<int64_t, 2>& codes, const In<do
     return nb::make_tuple(out[0], out[1], out[2], out[3]);
 }
 
+// ---------------------------------------------------------------- stars
+
+void star_posterior(const HeldRows& rows, const std::vector<int64_t>& first_level, const Array& root,
+                    const Array& pair, In<uint8_t, 1> part, const Array& independent, const Array& prior,
+                    const std::string& what, Target<double> out, int64_t n_blocks, ThreadPool* pool) {
+    const size_t C = out.shape(1), P = Stars::width(C);
+    Stars stars(first_level, C);
+    const size_t n = stars.n_columns(), L = stars.n_levels();
+    require(size_t(rows.table.n_narrow + rows.table.n_wide) == n &&
+                std::equal(first_level.begin(), first_level.end(), rows.table.first_level),
+            "rows with a code for each column, of as many levels");
+    require_shapes({root, pair, independent, prior}, {{L, P}, {stars.n_pairs(), P}, {L, P}, {P}},
+                   "root, independent: (levels, width), pair: (pairs, width), prior: (width,)");
+    require(part.shape(0) == L, "part: (levels,)");
+    require(out.shape(0) == size_t(rows.n_rows), "out: (rows, classes)");
+    require(n_blocks > 0, "at least one block");
+    const Posterior kind = posterior_named(what);
+    require(kind != Posterior::states, "what: log_joint, log_proba or proba");
+    stars.root = root.data();
+    stars.pair = pair.data();
+    stars.part = part.data();
+    stars.independent = independent.data();
+    stars.prior = prior.data();
+    nb::gil_scoped_release release;
+    const size_t most_rows = size_t((rows.n_rows + n_blocks - 1) / n_blocks);
+    std::vector<Stars::Room> rooms(size_t(n_blocks), stars.room(most_rows));
+    or_caller(pool).run(n_blocks, [&](int64_t b) {
+        const size_t first = size_t(rows.n_rows * b / n_blocks), last = size_t(rows.n_rows * (b + 1) / n_blocks);
+        stars.posterior(rows.table, first, last, kind, out.data() + first * C, rooms[size_t(b)]);
+    });
+}
+
 // ---------------------------------------------------------------- M-step and EM
 
 using FactorArrays = std::vector<std::pair<std::vector<int32_t>, std::vector<int32_t>>>;  // entries, parents
@@ -639,6 +672,10 @@ NB_MODULE(_core, m) {
              nb::arg("weights").none(), nb::arg("states"), nb::arg("log_weight"), nb::arg("log_table"),
              nb::arg("numeric"), nb::arg("regression"), nb::arg("hard"), nb::arg("n_blocks") = 1,
              nb::arg("pool").none() = nb::none());
+    m.def("star_width", &Stars::width, nb::arg("n_classes"));
+    m.def("star_posterior", &star_posterior, nb::arg("rows"), nb::arg("first_level"), nb::arg("root"), nb::arg("pair"),
+          nb::arg("part"), nb::arg("independent"), nb::arg("prior"), nb::arg("what"), nb::arg("out").noconvert(),
+          nb::arg("n_blocks") = 1, nb::arg("pool").none() = nb::none());
     nb::class_<MStep>(m, "MStep")
         .def("__init__", &make_m_step, nb::arg("factors"), nb::arg("n_cells"), nb::arg("alpha"),
              nb::arg("first_level") = std::vector<int64_t>{0}, nb::arg("n_numbers") = 0, nb::arg("estimator") = "map",

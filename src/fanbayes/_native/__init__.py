@@ -16,6 +16,8 @@ from fanbayes._native._core import (
     posterior,
     rows_visited,
     run_em,
+    star_posterior,
+    star_width,
     use_backend,
 )
 
@@ -35,5 +37,7 @@ __all__ = [
     "posterior",
     "rows_visited",
     "run_em",
+    "star_posterior",
+    "star_width",
     "use_backend",
 ]

@@ -251,6 +251,28 @@ def posterior(
 ) -> None:
     """Fill `out`, (rows, classes) or for "states" (rows, states), of one network."""
 
+def star_width(n_classes: int) -> int:
+    """Return how many numbers the classes take up in the tables of `star_posterior`; those beyond them are 0."""
+
+def star_posterior(
+    rows: Rows,
+    first_level: Sequence[int],  # (columns + 1,), "missing" included
+    root: Floats,  # (levels, width)
+    pair: Floats,  # (pairs, width): for each column (its levels, levels of all columns behind it), one after the other
+    part: NDArray[np.uint8],  # (levels,) 0: a star with this root takes no part; 1: it does; 2: its root is summed out
+    independent: Floats,  # (levels, width)
+    prior: Floats,  # (width,)
+    what: Literal["log_joint", "log_proba", "proba"],
+    out: Floats,
+    n_blocks: int = 1,
+    pool: ThreadPool | None = None,
+) -> None:
+    """Fill `out` (rows, classes): the log of the mean of the stars that take part in each row, or what follows from it.
+
+    log p_i(c, x) = root[x_i] + sum_j pair[x_i, x_j]. A row in which no star takes part has
+    prior + sum_j independent[x_j].
+    """
+
 def exp(x: Floats) -> Floats: ...
 def log(x: Floats) -> Floats: ...
 def backend() -> str:

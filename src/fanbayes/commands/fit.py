@@ -60,7 +60,7 @@ def fit(
 ) -> None:
     """Learn a model from a table of labelled rows.
 
-    Rows without a label are learnt from as well, by models that are joint distributions. A column is continuous if
+    Rows without a label are learnt from as well, by the models of EM. A column is continuous if
     each of its values is a number, else discrete.
     """
     from fanbayes.commands.models import classifier, takes
@@ -101,7 +101,7 @@ def fit(
         n_jobs=jobs or -1,
     )
     if not json:
-        _print_columns(console, dataset, columns, clf._is_generative)
+        _print_columns(console, dataset, columns, clf._learns_from_unlabelled)
     note_training_traps(dataset)
     chooses = takes(model, "criterion")
     clf.set_params(verbose=not (json or chooses) and console.is_terminal)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fanbayes.commands.options import Model
+from fanbayes.estimators.aode import AODEClassifier
 from fanbayes.estimators.boosted_nb import BoostedNBClassifier
 from fanbayes.estimators.classifiers import FANClassifier, FMClassifier, NBClassifier
 from fanbayes.estimators.fan_cv import FANClassifierCV
@@ -18,6 +19,7 @@ _MODELS: dict[Model, tuple[type[TableClassifier], dict[str, Any]]] = {
     Model.FAN_PER_CLASS: (FANClassifier, {"mixing": "per_class"}),
     Model.FAN_CV: (FANClassifierCV, {}),
     Model.BOOSTED_NB: (BoostedNBClassifier, {}),
+    Model.AODE: (AODEClassifier, {}),
 }
 
 

@@ -23,6 +23,7 @@ class Model(StrEnum):
     FAN_PER_CLASS = "fan-per-class"
     FAN_CV = "fan-cv"
     BOOSTED_NB = "boosted-nb"
+    AODE = "aode"
 
     @property
     def title(self) -> str:  # type: ignore[override]

@@ -34,7 +34,8 @@ def show(
 
 def _printer(about: dict[str, Any]) -> Callable[[Console, str, dict[str, Any], int], None]:
     """What prints a description, by what it describes."""
-    return _print_average if "members" in about else _print_boosted if "rounds" in about else _print
+    printers = {"members": _print_average, "rounds": _print_boosted, "n_stars": _print_stars}
+    return next((printers[key] for key in printers if key in about), _print)
 
 
 def score_text(log_score: float) -> str:
@@ -100,6 +101,30 @@ def _print_boosted(console: Console, name: str, about: dict[str, Any], top: int)
     print_table(console, ["feature", "value", "class", "score", ""], rows, left=(0, 1, 2, 4))
     if len(scores) > top:
         console.print(f"and {len(scores) - top} more (--top {len(scores)} lists all).")
+
+
+def _print_stars(console: Console, name: str, about: dict[str, Any], top: int) -> None:
+    features = about["features"]
+    console.print(f"{name}: {about['classifier']}, the mean of {about['n_stars']} stars", style="bold")
+    console.print(f"{about['n_cases']:g} cases, {about['n_counts']} counts of two values and a class.")
+    console.print()
+    console.print("Classes")
+    print_table(console, ["class", "prior"], [[str(c["class"]), f"{c['prior']:.4f}"] for c in about["classes"]])
+    console.print("Features by what each alone tells about the class (mutual information, nats)")
+    most = max((feature["information"] for feature in features), default=0.0) or 1.0
+    rows = [
+        [
+            f["feature"],
+            f["kind"],
+            str(f["levels"] or ""),
+            f"{f['information']:.4f}",
+            _bar(console, f["information"] / most),
+        ]
+        for f in features[:top]
+    ]
+    print_table(console, ["feature", "kind", "values", "information", ""], rows, left=(0, 1, 4))
+    if len(features) > top:
+        console.print(f"and {len(features) - top} more (--top {len(features)} lists all).")
 
 
 def _bar(console: Console, share: float) -> str:

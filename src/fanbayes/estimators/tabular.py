@@ -97,7 +97,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Parameters are the fields of a dataclass: scikit-learn finds them in the signature of its constructor.
     """
 
-    # Whether it is a joint distribution of class and columns: it learns from unlabelled rows, and can be drawn from.
+    # Whether it is a joint distribution of class and columns, which can be drawn from.
     _is_generative: ClassVar[bool] = True
 
     categorical_features: Any = "from_dtype"
@@ -154,6 +154,11 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self.__dict__ = before
             raise
 
+    @property
+    def _learns_from_unlabelled(self) -> bool:
+        """Whether rows without a label are learnt from; else they are left out."""
+        return self._is_generative
+
     def _cases(self, X: Any, y: Any, sample_weight: Any) -> Cases:
         """What `fit` was given, checked."""
         self._check_parameters()
@@ -161,7 +166,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         y = read_labels(y, len(rows))
         weights = read_weights(sample_weight, len(rows))
         present = np.ones(len(rows), dtype=bool) if weights is None else weights > 0
-        if not self._is_generative:
+        if not self._learns_from_unlabelled:
             present &= is_labelled(y)
         if not present.all():
             rows, y = rows.take(present), y[present]

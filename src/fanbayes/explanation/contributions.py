@@ -87,7 +87,7 @@ class Explanation(Attribution):
 
     Attributes
     ----------
-    kind_of_part : "component" or "member"
+    kind_of_part : "component", "member" or "star"
     features : names of the features, without those that have no parameters
     values : for each feature its value in each row, as text; None where missing
     classes : (n_rows, 2)
@@ -97,7 +97,7 @@ class Explanation(Attribution):
     frame : library of the tables, None for dicts of columns
     """
 
-    kind_of_part: Literal["component", "member"]
+    kind_of_part: Literal["component", "member", "star"]
     features: tuple[str, ...]
     values: tuple[tuple[str | None, ...], ...]
     classes: NDArray[Any]
@@ -127,7 +127,7 @@ class Explanation(Attribution):
         )
 
     def summary(self) -> Any:
-        """One line a row: "row", "class", "against", "log_odds", "component" or "member", "responsibility"."""
+        """One line a row: "row", "class", "against", "log_odds", `kind_of_part`, "responsibility"."""
         return to_user_table(
             {
                 "row": list(range(len(self.log_odds))),
@@ -189,7 +189,7 @@ def explain(
 
 def told(
     found: Attribution,
-    kind_of_part: Literal["component", "member"],
+    kind_of_part: Literal["component", "member", "star"],
     schema: Schema,
     table: EncodedTable,
     classes: NDArray[Any],

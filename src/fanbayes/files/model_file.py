@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from fanbayes.data.state import State, StateError, are_distinct, entry, is_level, plain, read_schema, refuse, require
+from fanbayes.estimators.aode import AODEClassifier
 from fanbayes.estimators.boosted_nb import BoostedNBClassifier
 from fanbayes.estimators.classifiers import FANClassifier, FMClassifier, NBClassifier
 from fanbayes.estimators.fan_cv import FANClassifierCV
@@ -27,7 +28,8 @@ from fanbayes.files.container import Path, pack, read, unpack
 _MAPPINGS = {"n_components": int, "distributions": str}
 
 _CLASSIFIERS: dict[str, type[TableClassifier]] = {
-    c.__name__: c for c in (FANClassifierCV, FANClassifier, FMClassifier, NBClassifier, BoostedNBClassifier)
+    c.__name__: c
+    for c in (FANClassifierCV, FANClassifier, FMClassifier, NBClassifier, BoostedNBClassifier, AODEClassifier)
 }
 _CLASS_TYPES = {
     **dict.fromkeys(("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"), (int,)),

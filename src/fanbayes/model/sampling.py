@@ -43,6 +43,16 @@ def draw(
     numbers = np.array([values(n_discrete + k) for k in range(n_numbers)]).reshape(n_numbers, n)
     if mixing is not None:
         numbers = _unmixed(numbers, mixing)
+    return in_own_units(
+        schema, np.array(codes, dtype=np.intp).reshape(n_discrete, n), numbers, rng
+    ), structure.class_of[states]
+
+
+def in_own_units(
+    schema: Schema, codes: NDArray[np.intp], numbers: NDArray[np.float64], rng: np.random.Generator
+) -> list[NDArray[Any]]:
+    """All columns of a schema, each (n,), given codes (n_discrete, n) and numbers (n_numbers, n) of the informative."""
+    n = codes.shape[1]
     columns: list[NDArray[Any]] = []
     for j, column in enumerate(schema.columns):
         if column.kind == "continuous":
@@ -50,7 +60,7 @@ def draw(
         else:
             known = codes[schema.place[j]] if column.is_informative else np.zeros(n, dtype=np.intp)
             columns.append(_values(column, known, rng))
-    return columns, structure.class_of[states]
+    return columns
 
 
 def _unmixed(numbers: NDArray[np.float64], mixing: NDArray[np.float64]) -> NDArray[np.float64]:
