@@ -13,6 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from test_study_analysis import CARDS, RECORDS, card, record, simulated
+from test_study_relatives import RECORDS as RELATIVES_RECORDS
+from test_study_relatives import head as relatives_head
 
 from fanbayes.study.models import CRITERIA
 from fanbayes.study.outcomes import Outcomes
@@ -71,7 +73,7 @@ def simulation():
 
 @pytest.fixture(scope="module")
 def html():
-    return page({"real": real(), "simulated": simulation()})
+    return page({"real": real(), "simulated": simulation(), "relatives": (relatives_head(), RELATIVES_RECORDS)})
 
 
 def write_study(folder: Path, head, records) -> Path:
