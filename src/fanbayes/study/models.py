@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.pipeline import make_pipeline
 
+from fanbayes.estimators.aode import AODEClassifier
 from fanbayes.estimators.boosted_nb import BoostedNBClassifier
 from fanbayes.estimators.classifiers import FANClassifier, FMClassifier, NBClassifier
 from fanbayes.estimators.criteria import fit_by_criteria
@@ -30,6 +31,7 @@ RELATIVES: Mapping[str, tuple[type[TableClassifier], Mapping[str, Any]]] = {
     "NB": (NBClassifier, {}),
     "FM": (FMClassifier, {}),
     "FAN": (FANClassifier, {}),
+    "AODE": (AODEClassifier, {}),
     "Boosted NB": (BoostedNBClassifier, {}),
 }
 CRITERIA: tuple[Criterion, ...] = ("icl", "bic", "aic", "cs")
