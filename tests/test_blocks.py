@@ -482,7 +482,7 @@ def test_sum_of_squares_never_falls_below_zero():
     sums = np.array([1e6, 1e6 * 0.1, 1e6 * 0.1 * 0.1 * (1 - 1e-13)]).reshape(3, 1)
     block = one_gaussian(variance_floor=1e-300)
     assert block._around_mean(sums)[2].min() >= 0
-    assert block._with_prior_mean(sums)[2].min() >= 0
+    assert block._posterior(sums).spread.min() >= 0
     assert block.log_likelihood(sums, *theta_of(0.1, 1e-12)) <= -0.5 * 1e6 * math.log(2 * math.pi * 1e-12) + 1e-3
 
 

@@ -32,7 +32,7 @@ def sums_of_cells(n_cells=4, n_columns=2):
 
 @pytest.mark.parametrize("group", TYING.values(), ids=TYING)
 def test_estimate_is_the_mode(group):
-    sums, block = sums_of_cells(), Gaussian(2, 4, "map", 1e-9, group)
+    sums, block = sums_of_cells(), Gaussian(2, 4, 1e-9, group)
     of = np.arange(4) if group is None else group
     mean, sigma2 = block.unpack(*block.estimate(sums))
 
@@ -67,7 +67,7 @@ def test_tied_cells_have_one_variance():
 def test_marginal_likelihood_against_integration():
     x = [RNG.normal(0, 1, 3), RNG.normal(1, 1, 2)]  # two cells, one variance
     sums = np.array([[len(v) for v in x], [v.sum() for v in x], [(v**2).sum() for v in x]], dtype=float)
-    block = Gaussian(1, 2, "map", 1e-9, np.array([0, 0]))
+    block = Gaussian(1, 2, 1e-9, np.array([0, 0]))
 
     def given(sigma2):
         """Density of both cells, their means integrated out, times the prior of the variance."""
@@ -121,7 +121,7 @@ def test_cheeseman_stutz_is_exact_when_nothing_is_hidden():
     clf = NBClassifier(variance_tying="all").fit(X, Y)
     z = np.column_stack([(X[:, j] * 2.0**-c.exponent - c.centre) / c.scale for j, c in enumerate(clf.schema_.columns)])
     sums = np.stack([[np.full(13, (c == Y).sum()), z[c == Y].sum(0), (z[c == Y] ** 2).sum(0)] for c in range(3)], -1)
-    block = Gaussian(13, 3, "map", 1e-9, np.zeros(3, dtype=np.intp))
+    block = Gaussian(13, 3, 1e-9, np.zeros(3, dtype=np.intp))
     counts = np.bincount(Y)
     classes = gammaln(3) - gammaln(3 + len(Y)) + gammaln(counts + 1).sum()
     wanted = classes + float(block.log_marginal(sums.astype(float).swapaxes(0, 1).reshape(-1, 3)))
