@@ -43,10 +43,10 @@ def run() -> list[Result]:
     log_table = np.log(rng.random((1, n_levels, COMPONENTS)))
     log_weight = np.full((1, COMPONENTS), -np.log(COMPONENTS))
     states = _native.States([0, COMPONENTS], [0], COMPONENTS, True)
-    numeric = np.zeros((1, 0, 3, COMPONENTS))
+    numeric, regression = np.zeros((1, 0, 3, COMPONENTS)), np.zeros((1, 0, 4, COMPONENTS))
 
     def e_step() -> None:
-        _native.e_step(fused.rows, states, log_weight, log_table, numeric, 0, False)
+        _native.e_step(fused.rows, states, log_weight, log_table, numeric, 0, regression, False)
 
     first_level = table.layout.first_level
     shape = [ctypes.c_int64(n) for n in table.narrow.shape]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import numpy as np
 import oracles
@@ -13,7 +13,8 @@ from fanbayes.files.dataset import Dataset, from_columns
 from fanbayes.learning.data import InMemoryData
 from fanbayes.learning.em import Problem
 from fanbayes.model.blocks import EstimationOptions
-from fanbayes.model.blocks.gaussian import KAPPA, A, B
+from fanbayes.model.blocks.linear_gaussian import LAMBDA
+from fanbayes.model.blocks.normal import KAPPA, A, B
 from fanbayes.model.network import Model, Network
 from fanbayes.model.structure import Structure, fan, finite_mixture, naive_bayes
 
@@ -28,7 +29,7 @@ def oracle_kind(kind: str) -> str:
 
 def oracle_prior(options: EstimationOptions) -> oracles.Prior:
     """The formulas are SPEC's, the constants of the prior are the library's to choose."""
-    return oracles.Prior(options.alpha, KAPPA, A, B)
+    return oracles.Prior(options.alpha, KAPPA, A, B, LAMBDA)
 
 
 def sizes(kind: str, n_classes: int, n_components: int) -> list[int]:
@@ -46,10 +47,10 @@ def make_structure(kind: str, n_classes: int, n_components: int) -> Structure:
     return fan(sizes(kind, n_classes, n_components), "shared" if kind == "fan" else "per_class")
 
 
-def make_layout(levels: tuple[int, ...], n_numbers: int) -> Layout:
+def make_layout(levels: tuple[int, ...], n_numbers: int, n_regressions: int = 0) -> Layout:
     """Levels of the discrete columns, those with more than 255 last."""
     first = np.concatenate([[0], np.cumsum([r + 1 for r in levels])]).astype(np.int64)
-    return Layout(first, sum(r <= 255 for r in levels), ("gaussian",) * n_numbers)
+    return Layout(first, sum(r <= 255 for r in levels), ("gaussian",) * n_numbers, n_regressions=n_regressions)
 
 
 def random_rows(
@@ -62,6 +63,7 @@ def random_rows(
     missing: float = 0.15,
     unlabelled: float = 0.2,
     weighted: bool = True,
+    n_regressions: int = 0,
 ) -> oracles.Rows:
     codes = np.column_stack([rng.integers(0, r, n) for r in levels] or [np.zeros((n, 0), dtype=int)])
     codes[rng.random(codes.shape) < missing] = -1
@@ -71,7 +73,10 @@ def random_rows(
     labels[rng.random(n) < unlabelled] = -1
     labels[:n_classes] = np.arange(n_classes)
     weights = rng.choice([0.25, 1.0, 1.7, 3.0], n) if weighted else np.ones(n)
-    return oracles.Rows(codes, numbers, labels, weights)
+    pairs = rng.normal(size=(n, n_regressions, 2))
+    pairs[..., 0] += 0.7 * pairs[..., 1]
+    pairs[rng.random((n, n_regressions)) < missing] = np.nan
+    return oracles.Rows(codes, numbers, labels, weights, pairs)
 
 
 def encode(rows: oracles.Rows, layout: Layout) -> EncodedTable:
@@ -83,6 +88,7 @@ def encode(rows: oracles.Rows, layout: Layout) -> EncodedTable:
         np.ascontiguousarray(rows.numbers),
         rows.labels.astype(np.int32),
         None if (rows.weights == 1).all() else rows.weights,
+        pairs=rows.pairs,
     )
 
 
@@ -98,20 +104,27 @@ def random_network(
     table = rng.normal(size=(n, int(layout.first_level[-1]), structure.n_cells))
     mean = rng.normal(size=(n, layout.n_numbers, structure.n_cells))
     sigma2 = rng.gamma(4.0, 0.25, size=mean.shape) + 0.05
+    lines = rng.normal(size=(n, 2 * layout.n_regressions, structure.n_cells))
+    residual = rng.gamma(4.0, 0.25, size=(n, layout.n_regressions, structure.n_cells)) + 0.05
     model = Model(structure, layout, options)
-    network = model.from_cells(factors, np.concatenate([table, mean, sigma2], axis=1))
+    network = model.from_cells(factors, np.concatenate([table, mean, sigma2, lines, residual], axis=1))
     return network.at(network.coordinates())  # which makes them probabilities
 
 
 def rows_of(layout: Layout) -> dict[str, slice]:
     """Where the parameters of a cell lie that shares none with others."""
-    n_levels, n = int(layout.first_level[-1]), layout.n_numbers
-    ends = {"log_table": (0, n_levels), "mean": (n_levels, n_levels + n), "sigma2": (n_levels + n, n_levels + 2 * n)}
-    return {name: slice(*at) for name, at in ends.items()}
+    n, pairs = layout.n_numbers, layout.n_regressions
+    sizes = {"log_table": int(layout.first_level[-1]), "mean": n, "sigma2": n}
+    sizes |= {"intercept": pairs, "slope": pairs, "residual": pairs}
+    ends = accumulate(sizes.values(), initial=0)
+    return {name: slice(*at) for name, at in zip(sizes, pairwise(ends))}
 
 
 def part(network: Network, name: str) -> np.ndarray:
-    """log_table (n, n_levels, n_cells), mean or sigma2 (n, n_numbers, n_cells), written out for every cell."""
+    """log_table (n, n_levels, n_cells), mean or sigma2 (n, n_numbers, n_cells), written out for every cell.
+
+    Or intercept, slope or residual variance (n, n_regressions, n_cells).
+    """
     return network.per_cell()[:, rows_of(network.layout)[name]]
 
 
@@ -133,7 +146,7 @@ def arrays(network: Network) -> tuple[np.ndarray, ...]:
 def plain(network: Network, k: int = 0) -> oracles.Plain:
     """The k-th network, without any of the library's own types."""
     s, first = network.structure, network.layout.first_level
-    table, mean, sigma2 = (part(network, name)[k] for name in ("log_table", "mean", "sigma2"))
+    table, mean, sigma2, *lines = (part(network, name)[k] for name in rows_of(network.layout))
     weight = sum(theta[f.entry] for f, theta in zip(s.factors, s.split(network.factors[k])))
     return oracles.Plain(
         s.class_of.tolist(),
@@ -143,6 +156,7 @@ def plain(network: Network, k: int = 0) -> oracles.Plain:
         [table[a : b - 1] for a, b in pairwise(first)],
         mean,
         sigma2,
+        np.stack(lines, axis=1),
     )
 
 
@@ -179,12 +193,13 @@ def make_world(
     n_numbers: int = 2,
     n: int = 23,
     options: EstimationOptions = MAP,
+    n_regressions: int = 0,
     **rows_like: float,
 ) -> World:
     rng = np.random.default_rng(seed)
-    layout = make_layout(levels, n_numbers)
+    layout = make_layout(levels, n_numbers, n_regressions)
     structure = make_structure(kind, n_classes, n_components)
-    rows = random_rows(rng, levels, n_numbers, n_classes, n, **rows_like)
+    rows = random_rows(rng, levels, n_numbers, n_classes, n, n_regressions=n_regressions, **rows_like)
     return World(kind, random_network(rng, structure, layout, options=options), encode(rows, layout), rows)
 
 

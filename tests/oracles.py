@@ -1,26 +1,30 @@
 """The definitions of SPEC sections 1 to 3, as plainly as they can be written.
 
-Nothing here imports fanbayes. A row is a list of codes (-1: missing) and a list of standardised numbers
-(NaN: missing); its label is a class, or -1 if it has none. Loops run over rows, states and features, one by
-one, so that a reader can hold each against its equation; speed is no concern.
+Nothing here imports fanbayes. A row is a list of codes (-1: missing), a list of standardised numbers (NaN: missing)
+and a list of pairs, response and regressor (both NaN: missing); its label is a class, or -1 if it has none. Loops run
+over rows, states and features, one by one, so that a reader can hold each against its equation; speed is no concern.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 
 @dataclass
 class Prior:
-    """alpha of every multinomial; of a standardised column mu | sigma2 ~ N(0, sigma2 / kappa), sigma2 ~ IG(a, b)."""
+    """alpha of every multinomial; of a standardised column mu | sigma2 ~ N(0, sigma2 / kappa), sigma2 ~ IG(a, b).
+
+    Of a regression, kappa is that of the intercept, and slope | sigma2 ~ N(0, sigma2 / ridge).
+    """
 
     alpha: float
     kappa: float
     a: float
     b: float
+    ridge: float = 1.0
 
 
 @dataclass
@@ -34,6 +38,7 @@ class Plain:
     tables: list[np.ndarray]  # for each discrete feature log p(level | cell), (levels, cells)
     mean: np.ndarray  # (numbers, cells)
     sigma2: np.ndarray  # (numbers, cells)
+    lines: np.ndarray  # (regressions, 3, cells): intercept, slope and variance
 
     @property
     def n_cells(self) -> int:
@@ -50,6 +55,11 @@ class Rows:
     numbers: np.ndarray  # (rows, continuous features)
     labels: np.ndarray  # int (rows,)
     weights: np.ndarray  # (rows,)
+    pairs: np.ndarray = field(default_factory=lambda: np.zeros((1, 0, 2)))  # (rows, regressions, 2)
+
+    def __post_init__(self) -> None:
+        if self.pairs.shape[1] == 0:
+            self.pairs = np.zeros((len(self), 0, 2))
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -74,6 +84,10 @@ def log_joint(net: Plain, rows: Rows) -> np.ndarray:
             for i, x in enumerate(rows.numbers[row]):
                 if not math.isnan(x):
                     total += log_normal(float(x), float(net.mean[i, cell]), float(net.sigma2[i, cell]))
+            for i, (x, p) in enumerate(rows.pairs[row]):
+                if not math.isnan(x):
+                    intercept, slope, sigma2 = net.lines[i, :, cell]
+                    total += log_normal(float(x), float(intercept + slope * p), float(sigma2))
             out[row, s] = total
     return out
 
@@ -155,11 +169,11 @@ def level_counts(net: Plain, rows: Rows, r: np.ndarray) -> list[np.ndarray]:
     return out
 
 
-def observations(net: Plain, rows: Rows, r: np.ndarray, i: int, cell: int) -> tuple[np.ndarray, np.ndarray]:
-    """Observed values of number i, and their weights in one cell."""
-    seen = [row for row in range(len(rows)) if not math.isnan(rows.numbers[row, i])]
+def observations(net: Plain, values: np.ndarray, r: np.ndarray, cell: int) -> tuple[np.ndarray, np.ndarray]:
+    """Of numbers (rows,) or pairs (rows, 2) those observed, and their weights in one cell."""
+    seen = [row for row in range(len(values)) if not np.isnan(values[row]).any()]
     weights = [sum(r[row, s] for s, k in enumerate(net.cell_of) if k == cell) for row in seen]
-    return rows.numbers[seen, i], np.array(weights)
+    return values[seen], np.array(weights)
 
 
 def moments(net: Plain, rows: Rows, r: np.ndarray) -> np.ndarray:
@@ -167,8 +181,19 @@ def moments(net: Plain, rows: Rows, r: np.ndarray) -> np.ndarray:
     out = np.zeros((3, rows.numbers.shape[1], net.n_cells))
     for i in range(rows.numbers.shape[1]):
         for cell in range(net.n_cells):
-            x, w = observations(net, rows, r, i, cell)
+            x, w = observations(net, rows.numbers[:, i], r, cell)
             out[:, i, cell] = w.sum(), (w * x).sum(), (w * x * x).sum()
+    return out
+
+
+def products(net: Plain, rows: Rows, r: np.ndarray) -> np.ndarray:
+    """N, sum x, sum x^2, sum p, sum p^2 and sum xp of each pair, (regressions, 6, cells)."""
+    out = np.zeros((rows.pairs.shape[1], 6, net.n_cells))
+    for i in range(rows.pairs.shape[1]):
+        for cell in range(net.n_cells):
+            pairs, w = observations(net, rows.pairs[:, i], r, cell)
+            x, p = pairs.T
+            out[i, :, cell] = [(w * product).sum() for product in (np.ones_like(x), x, x * x, p, p * p, x * p)]
     return out
 
 
@@ -232,6 +257,17 @@ def normal_estimate(x: np.ndarray, w: np.ndarray, prior: Prior, variance: str, f
     return n * mean / (prior.kappa + n), max(sigma2, floor)
 
 
+def line_estimate(pairs: np.ndarray, w: np.ndarray, prior: Prior, floor: float) -> tuple[float, float, float]:
+    """Intercept, slope and variance of one cell: least squares, the prior as two more rows of observations."""
+    x, p = pairs.T
+    design = np.column_stack([np.ones_like(p), p]) * np.sqrt(w)[:, None]
+    design = np.vstack([design, np.diag(np.sqrt([prior.kappa, prior.ridge]))])
+    response = np.concatenate([x * np.sqrt(w), [0.0, 0.0]])
+    (intercept, slope), *_ = np.linalg.lstsq(design, response, rcond=None)
+    squares = float(((response - design @ [intercept, slope]) ** 2).sum())
+    return intercept, slope, max((2 * prior.b + squares) / (float(w.sum()) + 2 * prior.a + 4), floor)
+
+
 def maximise(kind: str, net: Plain, rows: Rows, hard: bool, prior: Prior, variance: str, floor: float) -> Plain:
     """One step: complete the rows under `net`, then estimate."""
     r = completion(net, rows, hard)
@@ -243,10 +279,14 @@ def maximise(kind: str, net: Plain, rows: Rows, hard: bool, prior: Prior, varian
     mean, sigma2 = np.zeros_like(net.mean), np.zeros_like(net.sigma2)
     for i in range(rows.numbers.shape[1]):
         for cell in range(net.n_cells):
-            x, w = observations(net, rows, r, i, cell)
+            x, w = observations(net, rows.numbers[:, i], r, cell)
             mean[i, cell], sigma2[i, cell] = normal_estimate(x, w, prior, variance, floor)
+    lines = np.zeros_like(net.lines)
+    for i in range(rows.pairs.shape[1]):
+        for cell in range(net.n_cells):
+            lines[i, :, cell] = line_estimate(*observations(net, rows.pairs[:, i], r, cell), prior, floor)
     weight = log_weights(kind, net, factors)
-    return Plain(net.class_of, net.component_of, net.cell_of, weight, tables, mean, sigma2)
+    return Plain(net.class_of, net.component_of, net.cell_of, weight, tables, mean, sigma2, lines)
 
 
 def log_nig(mean: float, sigma2: float, prior: Prior) -> float:
@@ -254,6 +294,11 @@ def log_nig(mean: float, sigma2: float, prior: Prior) -> float:
     a, b = prior.a, prior.b
     inverse_gamma = a * math.log(b) - math.lgamma(a) - (a + 1) * math.log(sigma2) - b / sigma2
     return log_normal(mean, 0.0, sigma2 / prior.kappa) + inverse_gamma
+
+
+def log_line_prior(intercept: float, slope: float, sigma2: float, prior: Prior) -> float:
+    """That of intercept and variance, and of the slope."""
+    return log_nig(intercept, sigma2, prior) + log_normal(slope, 0.0, sigma2 / prior.ridge)
 
 
 def objective(net: Plain, rows: Rows, factor_logs, hard: bool, prior: Prior, variance: str) -> float:
@@ -265,15 +310,17 @@ def objective(net: Plain, rows: Rows, factor_logs, hard: bool, prior: Prior, var
     total += prior.alpha * sum(float(np.sum(t)) for t in [*net.tables, *factor_logs])
     if variance == "map":
         total += sum(log_nig(m, v, prior) for m, v in zip(net.mean.ravel(), net.sigma2.ravel()))
-    return total
+    return total + sum(log_line_prior(*line, prior) for lines in net.lines for line in lines.T)
 
 
 # ---------------------------------------------------------------- section 3: scores
 
 
-def n_parameters(kind: str, n_classes: int, n_components: list[int], levels: list[int], n_numbers: int) -> int:
+def n_parameters(
+    kind: str, n_classes: int, n_components: list[int], levels: list[int], n_numbers: int, n_regressions: int = 0
+) -> int:
     """d of SPEC section 3; n_components has r_h, or r_h(c) of each class for class mixing."""
-    per_cell = sum(r - 1 for r in levels) + 2 * n_numbers
+    per_cell = sum(r - 1 for r in levels) + 2 * n_numbers + 3 * n_regressions
     r_c, r_h = n_classes, n_components[0]
     if kind == "nb":
         return (r_c - 1) + r_c * per_cell
@@ -301,6 +348,18 @@ def log_normal_marginal(x: np.ndarray, w: np.ndarray, prior: Prior) -> float:
     return total + 0.5 * math.log(prior.kappa / kappa) - 0.5 * n * math.log(2 * math.pi)
 
 
+def log_line_marginal(pairs: np.ndarray, w: np.ndarray, prior: Prior) -> float:
+    """Marginal likelihood of weighted pairs, by the matrices of a Bayesian linear regression."""
+    x, p = pairs.T
+    design, n = np.column_stack([np.ones_like(p), p]), float(w.sum())
+    before = np.diag([prior.kappa, prior.ridge])
+    after = before + design.T @ (w[:, None] * design)
+    moment = design.T @ (w * x)
+    a, b = prior.a + n / 2, prior.b + 0.5 * float((w * x * x).sum() - moment @ np.linalg.solve(after, moment))
+    total = math.lgamma(a) - math.lgamma(prior.a) + prior.a * math.log(prior.b) - a * math.log(b)
+    return total + 0.5 * math.log(np.linalg.det(before) / np.linalg.det(after)) - 0.5 * n * math.log(2 * math.pi)
+
+
 def scores(kind: str, net: Plain, rows: Rows, prior: Prior, d: int) -> dict[str, float]:
     """BIC, AIC, CS and ICL at the parameters of `net`."""
     likelihood, _, classification = sums(net, rows, kind == "per_class")
@@ -314,10 +373,17 @@ def scores(kind: str, net: Plain, rows: Rows, prior: Prior, d: int) -> dict[str,
         marginal += sum(log_dirichlet_marginal(counts[:, cell], prior.alpha) for cell in range(net.n_cells))
     for i in range(rows.numbers.shape[1]):
         for cell in range(net.n_cells):
-            x, w = observations(net, rows, r, i, cell)
+            x, w = observations(net, rows.numbers[:, i], r, cell)
             marginal += log_normal_marginal(x, w, prior)
             for value, weight in zip(x, w):
                 completed += weight * log_normal(float(value), float(net.mean[i, cell]), float(net.sigma2[i, cell]))
+    for i in range(rows.pairs.shape[1]):
+        for cell in range(net.n_cells):
+            pairs, w = observations(net, rows.pairs[:, i], r, cell)
+            marginal += log_line_marginal(pairs, w, prior)
+            intercept, slope, sigma2 = net.lines[i, :, cell]
+            for (x, p), weight in zip(pairs, w):
+                completed += weight * log_normal(float(x), float(intercept + slope * p), float(sigma2))
     penalty = d / 2 * math.log(float(rows.weights.sum()))
     return {
         "log_likelihood": likelihood,

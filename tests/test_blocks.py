@@ -10,8 +10,7 @@ import pytest
 from scipy import integrate, stats
 from scipy.special import logsumexp, xlogy
 
-from fanbayes.model.blocks import BLOCKS, Block, EstimationOptions
-from fanbayes.model.blocks import gaussian as normal
+from fanbayes.model.blocks import BLOCKS, Block, EstimationOptions, normal
 from fanbayes.model.blocks import poisson as counts
 from fanbayes.model.network import Model
 from fanbayes.model.structure import fan, naive_bayes
@@ -26,7 +25,11 @@ class Case:
 
     block: Block
     draw: object
-    log_density: object  # of cells, shared, x (n,), column, cell (n,)
+    log_density: object  # of cells, shared, x (n,), column, cell (n,), and the regressor, 0 unless it is given
+
+    def regressor(self, n):
+        """What the columns of n rows depend on (n,)."""
+        return np.cos(np.arange(n)) if self.block.term == "regression" else np.zeros(n)
 
     def rows(self, seed=0, n=60):
         """Values (n, n_columns), NaN where missing, cells (n,), the last of them empty, and weights (n,)."""
@@ -44,6 +47,10 @@ class Case:
                 layout = self.block.layout
                 level = np.where(seen, layout.first_level[j] + np.nan_to_num(x[:, j]), layout.missing_level[j])
                 np.add.at(out, (level.astype(int), cell), w)
+            elif self.block.term == "regression":
+                y, p = x[:, j], self.regressor(len(x))
+                for k, product in enumerate((np.ones_like(y), y, y * y, p, p * p, y * p)):
+                    np.add.at(out, (6 * j + k, cell[seen]), (w * product)[seen])
             else:
                 for power in range(3):
                     np.add.at(out, (3 * j + power, cell[seen]), (w * x[:, j] ** power)[seen])
@@ -73,25 +80,35 @@ def categorical_case(**options):
     return Case(
         block,
         lambda rng, n: np.column_stack([rng.integers(0, r, n) for r in LEVELS]),
-        lambda cells, _, x, column, cell: cells[block.layout.first_level[column] + x.astype(int), cell],
+        lambda cells, _, x, column, cell, p=0: cells[block.layout.first_level[column] + x.astype(int), cell],
     )
 
 
 def gaussian_case(**options):
     block = block_of("gaussian", **options)
 
-    def log_density(cells, shared, x, column, cell):
+    def log_density(cells, shared, x, column, cell, p=0.0):
         mean, sigma2 = block.unpack(cells, shared)
         return stats.norm.logpdf(x, mean[column, cell], np.sqrt(sigma2[column, cell]))
 
     return Case(block, lambda rng, n: rng.normal(0.8, 0.6, (n, 2)), log_density)
 
 
+def regression_case(**options):
+    block = block_of("linear_gaussian", **options)
+
+    def log_density(cells, shared, x, column, cell, p=0.0):
+        intercept, slope, sigma2 = (a[column, cell] for a in block.lines(cells, shared))
+        return stats.norm.logpdf(x, intercept + slope * p, np.sqrt(sigma2))
+
+    return Case(block, lambda rng, n: rng.normal(0.8, 0.6, (n, 2)) + np.cos(np.arange(n))[:, None], log_density)
+
+
 def poisson_case():
     return Case(
         block_of("poisson"),
         lambda rng, n: rng.poisson(3.0, (n, 2)),
-        lambda cells, _, x, column, cell: stats.poisson.logpmf(x, cells[column, cell]),
+        lambda cells, _, x, column, cell, p=0: stats.poisson.logpmf(x, cells[column, cell]),
     )
 
 
@@ -103,6 +120,10 @@ CASES = {
     "gaussian, floor 0.5": gaussian_case(variance_floor=0.5),
     "gaussian, tied": gaussian_case(variance_tying="all"),
     "gaussian, tied by class": gaussian_case(variance_tying="class"),
+    "regression": regression_case(),
+    "regression, floor 0.5": regression_case(variance_floor=0.5),
+    "regression, tied": regression_case(variance_tying="all"),
+    "regression, tied by class": regression_case(variance_tying="class"),
     "poisson": poisson_case(),
 }
 
@@ -151,7 +172,8 @@ def test_the_log_likelihood_is_that_of_the_values(case):
         seen = ~np.isnan(x[:, j])
         only = np.full_like(x, np.nan)
         only[:, j] = x[:, j]
-        terms = case.log_density(*theta, x[seen, j], j, cell[seen]) - case.base_measure(only)[seen]
+        p = case.regressor(len(x))[seen]
+        terms = case.log_density(*theta, x[seen, j], j, cell[seen], p) - case.base_measure(only)[seen]
         assert found[j] == pytest.approx(w[seen] @ terms, rel=1e-9)
 
 
@@ -160,17 +182,18 @@ def test_kernel_terms_are_the_log_density(case):
     terms = block.kernel_terms(*theta)
     for j in range(block.n_columns):
         seen = ~np.isnan(x[:, j])
-        value, at = x[seen, j], cell[seen]
+        value, at, p = x[seen, j], cell[seen], case.regressor(len(x))[seen]
         if block.term == "lookup":
             assert (terms[block.layout.missing_level[j]] == 0.0).all()
             found = terms[block.layout.first_level[j] + value.astype(int), at]
         else:
-            slope, intercept, log_norm = terms[j][:, at]
-            found = log_norm + (slope * value if block.term == "linear" else -((slope * value + intercept) ** 2))
+            slope, intercept, log_norm, *coefficient = terms[j][:, at]
+            line = slope * value + (coefficient[0] * p if coefficient else 0.0)
+            found = log_norm + (line if block.term == "linear" else -((line + intercept) ** 2))
             only = np.full((len(value), block.n_columns), np.nan)
             only[:, j] = value
             found = found + case.base_measure(only)
-        np.testing.assert_allclose(found, case.log_density(*theta, value, j, at), rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(found, case.log_density(*theta, value, j, at, p), rtol=1e-10, atol=1e-12)
 
 
 def test_a_prediction_by_the_marginal_is_a_distribution(case):
@@ -186,7 +209,7 @@ def test_a_prediction_by_the_marginal_is_a_distribution(case):
         return float(block.log_marginal(after) - block.log_marginal(before)) + float(case.base_measure(row)[0])
 
     for at in (0, 3):
-        if block.term == "normal":
+        if block.term in ("normal", "regression"):
             total, _ = integrate.quad(lambda v: math.exp(log_prediction(v, at)), -np.inf, np.inf, limit=200)  # noqa: B023
         else:
             values = range(LEVELS[1]) if block.term == "lookup" else range(300)

@@ -41,7 +41,7 @@ def all_backends():
 def inputs(world):
     """Rows, states, and what the kernels evaluate."""
     t = world.network.terms
-    return world.table.rows, t.structure.native, t.log_weight, t.log_table, t.numeric, t.n_linear
+    return world.table.rows, t.structure.native, t.log_weight, t.log_table, t.numeric, t.n_linear, t.regression
 
 
 def e_step(world, hard=False):
@@ -56,7 +56,7 @@ def posterior(world, what):
 
 
 def only(rows, part):
-    return oracles.Rows(rows.codes[part], rows.numbers[part], rows.labels[part], rows.weights[part])
+    return oracles.Rows(*(x[part] for x in (rows.codes, rows.numbers, rows.labels, rows.weights, rows.pairs)))
 
 
 def definition(world, hard):
@@ -72,7 +72,8 @@ def definition(world, hard):
     moments = np.moveaxis(oracles.moments(net, rows, r), 0, 1).reshape(-1, net.n_cells)
     of_class = [oracles.sums(net, only(rows, rows.labels == c), False)[0] for c in range(net.n_classes)]
     sums = oracles.sums(net, rows, builders.oracle_kind(world.kind) == "per_class")
-    return oracles.state_counts(r), np.concatenate([counts, moments]), of_class, sums
+    products = oracles.products(net, rows, r).reshape(-1, net.n_cells)
+    return oracles.state_counts(r), np.concatenate([counts, moments, products]), of_class, sums
 
 
 def assert_same(found, wanted):
@@ -142,7 +143,7 @@ def test_arrays_of_any_length(backend, n):
 @pytest.mark.parametrize("n_components", COMPONENTS)
 @pytest.mark.parametrize("kind", builders.KINDS[1:])
 def test_e_step_is_the_definition(all_backends, kind, n_components):
-    world = builders.make_world(n_components, kind, n_components)
+    world = builders.make_world(n_components, kind, n_components, n_regressions=1)
     for hard in (False, True):
         wanted = definition(world, hard)
         for _ in all_backends():
@@ -161,6 +162,10 @@ def test_e_step_is_the_definition(all_backends, kind, n_components):
         {"levels": (3,), "n_numbers": 1, "n_classes": 1},
         {"levels": (), "n_numbers": 0},
         {"levels": (2,) * 40, "n_numbers": 20, "n_classes": 9},
+        {"levels": (), "n_numbers": 0, "n_regressions": 1},
+        {"levels": (3,), "n_numbers": 1, "n_regressions": 5},
+        {"levels": (3,), "n_numbers": 1, "n_regressions": 2, "missing": 0.0},
+        {"levels": (), "n_numbers": 2, "n_regressions": 2, "missing": 1.0},
     ],
     ids=str,
 )
@@ -204,8 +209,7 @@ def test_rows_in_the_order_of_their_classes(backend, kind):
     """Then whole chunks are of one class, or of none."""
     world = builders.make_world(5, kind, 3, n=2500, levels=(3,), n_numbers=1)
     order = np.argsort(world.rows.labels, kind="stable")
-    r = world.rows
-    rows = oracles.Rows(r.codes[order], r.numbers[order], r.labels[order], r.weights[order])
+    rows = only(world.rows, order)
     for a, b in zip(e_step(replace(world, table=builders.encode(rows, world.table.layout))), e_step(world)):
         np.testing.assert_allclose(a, b, **CLOSE)
 
@@ -293,9 +297,11 @@ def test_linear_terms(all_backends, components, missing):
     powers = [np.where(np.isnan(x), 0.0, p) for p in (np.ones_like(x), x, x**2)]
     moments = np.stack([p.T @ r for p in powers], axis=1).reshape(-1, S)
 
-    rows = _native.Rows(np.zeros((n, 0), np.uint8), np.zeros((n, 0), np.uint16), x, [0], [0], labels, None)
+    rows = _native.Rows(
+        np.zeros((n, 0), np.uint8), np.zeros((n, 0), np.uint16), x, np.zeros((n, 0, 2)), [0], [0], labels, None
+    )
     states = _native.States([0, components, S], [0, components], S, True)
-    model = (log_weight[None], np.zeros((1, 0, S)), numeric[None], 2)
+    model = (log_weight[None], np.zeros((1, 0, S)), numeric[None], 2, np.zeros((1, 0, 4, S)))
     for _ in all_backends():
         by_state, cells, _, sums = _native.e_step(rows, states, *model, False)
         np.testing.assert_allclose(by_state[0], r.sum(axis=0), **CLOSE)
@@ -312,7 +318,7 @@ def test_linear_terms(all_backends, components, missing):
 @pytest.mark.parametrize("n_components", COMPONENTS[::2])
 @pytest.mark.parametrize("kind", builders.KINDS)
 def test_posterior_is_the_definition(all_backends, kind, n_components):
-    world = builders.make_world(n_components, kind, n_components, n=70)
+    world = builders.make_world(n_components, kind, n_components, n=70, n_regressions=2)
     states = oracles.log_joint(world.plain, world.rows)
     joint = oracles.log_joint_of_classes(world.plain, world.rows)
     log_proba = np.array([[v - oracles.log_sum(row) for v in row] for row in joint])
@@ -361,6 +367,7 @@ def tables(**changed):
         "narrow": np.zeros((2, 1), np.uint8),
         "wide": np.zeros((2, 1), np.uint16),
         "numbers": np.zeros((2, 1)),
+        "pairs": np.zeros((2, 1, 2)),
         "first_level": [0, 3, 303],
         "group": [0, 1],
         "labels": np.array([0, -1], np.int32),
@@ -377,6 +384,9 @@ def tables(**changed):
         ({"narrow": np.zeros((3, 1), np.uint8)}, "same number of rows"),
         ({"wide": np.zeros((3, 1), np.uint16)}, "same number of rows"),
         ({"numbers": np.zeros((3, 1))}, "same number of rows"),
+        ({"pairs": np.zeros((3, 1, 2))}, "same number of rows"),
+        ({"pairs": np.zeros((2, 1, 3))}, "regressions, 2"),
+        ({"pairs": np.array([[[0.0, 1.0]], [[0.0, np.nan]]])}, "missing as a whole"),
         ({"labels": np.zeros(3, np.int32)}, "same number of rows"),
         ({"weights": np.zeros(3)}, "same number of rows"),
         ({"first_level": [0, 3]}, "one entry more"),
@@ -413,18 +423,20 @@ def test_states_that_do_not_fit(first_state, first_cell, n_cells):
 
 
 def test_parameters_that_do_not_fit():
-    world = builders.make_world(8, "fan", 2)
+    world = builders.make_world(8, "fan", 2, n_regressions=2)
     rows, states, *good = inputs(world)
-    weight, table, numeric, _ = good
+    weight, table, numeric, _, pairs = good
     out = np.zeros((world.table.n_rows, 3))
     for bad, message in [
-        ((weight[:, 1:].copy(), table, numeric, 0), "log_weight"),
-        ((weight, table[:, 1:].copy(), numeric, 0), "log_table"),
-        ((weight, table[:, :, 1:].copy(), numeric, 0), "log_table"),
-        ((weight, table, numeric[:, 1:].copy(), 0), "numeric"),
-        ((weight, table, numeric[:, :, :2].copy(), 0), "numeric"),
-        ((weight, table, numeric, 3), "n_linear"),
-        ((weight, table, numeric, -1), "n_linear"),
+        ((weight[:, 1:].copy(), table, numeric, 0, pairs), "log_weight"),
+        ((weight, table[:, 1:].copy(), numeric, 0, pairs), "log_table"),
+        ((weight, table[:, :, 1:].copy(), numeric, 0, pairs), "log_table"),
+        ((weight, table, numeric[:, 1:].copy(), 0, pairs), "numeric"),
+        ((weight, table, numeric[:, :, :2].copy(), 0, pairs), "numeric"),
+        ((weight, table, numeric, 3, pairs), "n_linear"),
+        ((weight, table, numeric, -1, pairs), "n_linear"),
+        ((weight, table, numeric, 0, pairs[:, 1:].copy()), "regression"),
+        ((weight, table, numeric, 0, pairs[:, :, :3].copy()), "regression"),
     ]:
         with pytest.raises(ValueError, match=message):
             _native.e_step(rows, states, *bad, False)
@@ -435,8 +447,9 @@ def test_parameters_that_do_not_fit():
     with pytest.raises(ValueError, match="out"):
         _native.posterior(rows, states, *good, "proba", out[1:])
     fewer_classes = _native.States([0, 2, 4], [0, 2], 4, True)
+    weight, table, numeric, pairs = (x[..., :4].copy() for x in (weight, table, numeric, pairs))
     with pytest.raises(ValueError, match="label lies outside"):
-        _native.e_step(rows, fewer_classes, *(x[..., :4].copy() for x in (weight, table, numeric)), 0, False)
+        _native.e_step(rows, fewer_classes, weight, table, numeric, 0, pairs, False)
 
 
 def test_an_unknown_instruction_set_changes_nothing():
@@ -453,5 +466,5 @@ def test_a_parameter_that_is_no_number_is_noticed(backend, kind, unlabelled):
     for cell in range(world.network.structure.n_cells):
         numeric = world.network.terms.numeric.copy()
         numeric[0, 0, 1, cell] = np.nan
-        sums = _native.e_step(*inputs(world)[:4], numeric, 0, False)[3]
+        sums = _native.e_step(*inputs(world)[:4], numeric, *inputs(world)[5:], False)[3]
         assert np.isnan(sums[0, 0])

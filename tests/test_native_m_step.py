@@ -99,7 +99,7 @@ def run(group, n_passes, accelerate, floor=1e-6):
     labels = (cell // 2).astype(np.int32)
     wide = np.zeros((n, 0), np.uint16)
     rows, states = (
-        _native.Rows(narrow, wide, numbers, FIRST_LEVEL, [0, 1, 2], labels, None),
+        _native.Rows(narrow, wide, numbers, np.zeros((n, 0, 2)), FIRST_LEVEL, [0, 1, 2], labels, None),
         _native.States([0, 2, 4], [0, 2], 4, True),
     )
     step = m_step(group, floor=floor)
@@ -109,7 +109,7 @@ def run(group, n_passes, accelerate, floor=1e-6):
     mean, sigma2 = cells[:, 7:9], per_cell(shared if group else cells[:, 9:], group)
     slope = np.sqrt(0.5 / sigma2)
     numeric = np.stack([slope, -slope * mean, -0.5 * np.log(2 * np.pi * sigma2)], axis=2)
-    *found, sums = _native.e_step(rows, states, weight, cells[:, :7].copy(), numeric, 0, False)
+    *found, sums = _native.e_step(rows, states, weight, cells[:, :7].copy(), numeric, 0, np.zeros((1, 0, 4, 4)), False)
     objective = sums[0] + step.log_prior(factors, cells, shared)
     one = np.ones(1)
     stop = (n_passes, 0.0, accelerate, False)

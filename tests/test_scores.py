@@ -13,7 +13,7 @@ from fanbayes.learning.e_step import e_step
 from fanbayes.learning.scores import score
 from fanbayes.learning.starts import labelled_naive_bayes
 from fanbayes.model.blocks import EstimationOptions
-from fanbayes.model.blocks.gaussian import KAPPA, A, B
+from fanbayes.model.blocks.normal import KAPPA, A, B
 
 NAMES = ("log_likelihood", "n_parameters", "bic", "aic", "cs", "icl")
 
@@ -32,9 +32,9 @@ def statistics_of(world, network):
 @pytest.mark.parametrize("alpha", [1.0, 0.4])
 def test_scores_are_the_definitions(kind, n_components, alpha):
     options = EstimationOptions(alpha)
-    world = builders.make_world(4, kind, n_components, levels=(2, 4), n=30, options=options)
+    world = builders.make_world(4, kind, n_components, levels=(2, 4), n=30, options=options, n_regressions=1)
     sizes = builders.sizes(kind, 3, n_components)
-    d = oracles.n_parameters(builders.oracle_kind(kind), 3, sizes, [2, 4], 2)
+    d = oracles.n_parameters(builders.oracle_kind(kind), 3, sizes, [2, 4], 2, 1)
     wanted = oracles.scores(builders.oracle_kind(kind), world.plain, world.rows, builders.oracle_prior(options), d)
     found = score_of(world)
     for name in NAMES:

@@ -38,7 +38,7 @@ def test_a_pool_is_as_large_as_the_system_allows():
 
         world = builders.make_world(8, "fan", 5, n=900)
         t = world.network.terms
-        terms = (t.log_weight, t.log_table, t.numeric, t.n_linear)
+        terms = (t.log_weight, t.log_table, t.numeric, t.n_linear, t.regression)
         arguments = (world.table.rows, t.structure.native, *terms, False, 7)
         wanted = _native.e_step(*arguments)
         used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
@@ -73,7 +73,7 @@ def test_a_pool_in_a_forked_process_is_the_caller_alone():
 
         world = builders.make_world(8, "fan", 5, n=900)
         t = world.network.terms
-        terms = (t.log_weight, t.log_table, t.numeric, t.n_linear)
+        terms = (t.log_weight, t.log_table, t.numeric, t.n_linear, t.regression)
         arguments = (world.table.rows, t.structure.native, *terms, False, 7)
         pool = _native.ThreadPool(3)
         wanted = _native.e_step(*arguments, pool)

@@ -11,7 +11,8 @@ from sklearn.model_selection import cross_val_score
 
 from fanbayes import FANClassifier, FMClassifier, NBClassifier
 from fanbayes.model.blocks import EstimationOptions
-from fanbayes.model.blocks.gaussian import KAPPA, A, B, Gaussian
+from fanbayes.model.blocks.gaussian import Gaussian
+from fanbayes.model.blocks.normal import KAPPA, A, B
 from fanbayes.model.network import Model
 from fanbayes.model.structure import fan, finite_mixture
 

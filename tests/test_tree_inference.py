@@ -102,7 +102,7 @@ def make_forest(rng, levels, parent, n_cells, is_count=(), parameters=random_par
             else:
                 numeric[0, place[i] + u, :, k] = normal_terms(*theta)[:3]
     log_weight = np.log(rng.dirichlet(np.ones(n_cells)))[None]
-    forest.terms = Terms(naive_bayes(n_cells), log_weight, log_table, numeric, len(forest.is_count))
+    forest.terms = Terms(naive_bayes(n_cells), log_weight, log_table, numeric, len(forest.is_count), regression)
     forest.regression = regression
     return forest
 

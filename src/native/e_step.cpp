@@ -10,7 +10,8 @@ EStep::EStep(const Rows& rows, const States& states, size_t n_networks, size_t n
       n_blocks_(n_blocks),
       at_classes_(aligned(size_t(padding_.shape.n_states))),
       at_numbers_(at_classes_ + aligned(size_t(padding_.shape.n_classes))),
-      at_levels_(at_numbers_ + aligned(3 * rows.n_numbers() * size_t(padding_.shape.n_cells))),
+      at_regressions_(at_numbers_ + aligned(3 * rows.n_numbers() * size_t(padding_.shape.n_cells))),
+      at_levels_(at_regressions_ + aligned(6 * rows.n_regressions() * size_t(padding_.shape.n_cells))),
       at_rest_(at_levels_ + aligned(rows.n_fused() * size_t(padding_.shape.n_cells))),
       size_of_network_(at_rest_ + aligned(rows.n_levels() * size_t(padding_.shape.n_cells))),
       n_collectors_(lazy ? 2 : 1),
@@ -23,13 +24,14 @@ EStep::EStep(const Rows& rows, const States& states, size_t n_networks, size_t n
 }
 
 size_t EStep::n_statistics() const {
-    return size_t(shape.n_states + shape.n_classes) +
-           (rows_.n_levels() + 3 * rows_.n_numbers()) * size_t(shape.n_cells);
+    return size_t(shape.n_states + shape.n_classes) + rows_.n_cell_statistics() * size_t(shape.n_cells);
 }
 
 Statistics EStep::statistics(double* at) const {
-    double *counts = at + shape.n_states, *moments = counts + rows_.n_levels() * size_t(shape.n_cells);
-    return {at, counts, moments, moments + 3 * rows_.n_numbers() * size_t(shape.n_cells), 0, 0, 0};
+    const size_t K = size_t(shape.n_cells);
+    double *counts = at + shape.n_states, *moments = counts + rows_.n_levels() * K,
+           *regression = moments + 3 * rows_.n_numbers() * K, *classes = regression + 6 * rows_.n_regressions() * K;
+    return {at, counts, moments, regression, classes, 0, 0, 0};
 }
 
 void EStep::operator()(std::vector<Pass>& passes, bool hard) {
@@ -68,6 +70,7 @@ void EStep::load(const Network& from, double* to) const {
     std::fill_n(to, size_of_network_, 0.0);
     padding_.widen_states(from.log_weight, to);
     padding_.widen_cells(3 * rows_.n_numbers(), from.numeric, to + at_numbers_);
+    padding_.widen_cells(4 * rows_.n_regressions(), from.regression, to + at_regressions_);
     padding_.widen_cells(rows_.n_levels(), from.log_table, levels);
     rows_.fuse(levels, size_t(padding_.shape.n_cells), to + at_levels_);
 }
@@ -79,7 +82,8 @@ void EStep::run(Task& task, int n_linear, bool hard) const {
     task.statistics = collector(to);
     task.frozen = collector(to + at_rest_);
     if (task.partitions) task.range.frozen = &task.frozen;
-    const Inputs in{rows_.table, padding_.shape, {from, from + at_levels_, from + at_numbers_, n_linear}};
+    const Network network{from, from + at_levels_, from + at_numbers_, n_linear, from + at_regressions_};
+    const Inputs in{rows_.table, padding_.shape, network};
     kernel->e_step(in, task.range, hard, task.statistics, to + n_collectors_ * at_rest_);
 }
 
@@ -111,6 +115,7 @@ void EStep::finish(size_t pass, double* wide, Statistics Task::* part, Statistic
     padding_.narrow_states(wide, to.states);
     std::copy_n(wide + at_classes_, shape.n_classes, to.class_log_likelihood);
     padding_.narrow_cells(3 * rows_.n_numbers(), wide + at_numbers_, to.moments);
+    padding_.narrow_cells(6 * rows_.n_regressions(), wide + at_regressions_, to.regression);
     padding_.narrow_cells(rows_.n_levels(), levels, to.counts);
     to.log_likelihood = to.joint = to.classification = 0.0;
     for (size_t k = first_task_[pass]; k < first_task_[pass + 1]; ++k) {

@@ -36,8 +36,10 @@ class EStep {
     const Padding padding_;
     ThreadPool& pool_;
     size_t n_networks_, n_blocks_;
-    // Parameters of a network, then statistics of a block: states, classes, numbers, fused levels; and room to work in.
-    size_t at_classes_, at_numbers_, at_levels_, at_rest_, size_of_network_, n_collectors_, size_of_block_;
+    // Parameters of a network, then statistics of a block: states, classes, numbers, regressions (which have the more
+    // statistics), fused levels; and room to work in.
+    size_t at_classes_, at_numbers_, at_regressions_, at_levels_, at_rest_, size_of_network_, n_collectors_,
+        size_of_block_;
     Buffer networks_, blocks_;
 
     struct Task {
@@ -52,7 +54,7 @@ class EStep {
     double* network(size_t s) const { return networks_.data() + s * size_of_network_; }
     double* block(size_t s, size_t b) const { return blocks_.data() + (s * n_blocks_ + b) * size_of_block_; }
     Statistics collector(double* at) const {
-        return {at, at + at_levels_, at + at_numbers_, at + at_classes_, 0, 0, 0};
+        return {at, at + at_levels_, at + at_numbers_, at + at_regressions_, at + at_classes_, 0, 0, 0};
     }
     void plan(const std::vector<Pass>&);
     void load(const Network& from, double* to) const;
@@ -69,7 +71,7 @@ class EStep {
     EStep(const EStep&) = delete;
 
     int64_t n_rows() const { return rows_.n_rows; }
-    // Statistics of one network in one array: states, counts, moments, classes.
+    // Statistics of one network in one array: states, counts, moments, regressions, classes.
     size_t n_statistics() const;
     Statistics statistics(double* at) const;
     void operator()(std::vector<Pass>& passes, bool hard);

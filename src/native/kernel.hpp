@@ -17,11 +17,12 @@ struct Table {
     const uint8_t* narrow;       // (rows, n_narrow) codes of columns with at most 255 levels
     const uint16_t* wide;        // (rows, n_wide) codes of the other discrete columns
     const double* numbers;       // (rows, n_numbers), NaN = missing
-    const uint8_t* incomplete;   // (rows,) 1 where a number is missing; null: nowhere
+    const double* pairs;         // (rows, n_regressions, 2) response and regressor, both NaN = missing
+    const uint8_t* incomplete;   // (rows,) 1 where a number or a pair is missing; null: nowhere
     const int32_t* labels;       // (rows,), -1 = unlabelled; null: none is labelled
     const double* weights;       // (rows,); null: all 1
     const int64_t* first_level;  // (n_narrow + n_wide,) where a column's levels begin
-    int n_narrow, n_wide, n_numbers;
+    int n_narrow, n_wide, n_numbers, n_regressions;
 };
 
 struct Shape {
@@ -39,12 +40,17 @@ struct Network {               // all finite, but for log weights of -infinity (
     // log_norm + slope x.
     const double* numeric;
     int n_linear;  // the last of the numbers, whose terms are linear
+    // (n_regressions, 4, n_cells): slope, intercept, log_norm, coefficient. The term of response x and regressor p is
+    // log_norm - (slope x + coefficient p + intercept)^2: where x ~ N(a + b p, sigma^2), slope = 1 / sqrt(2 sigma^2),
+    // intercept = -slope a, coefficient = -slope b, log_norm = -log(2 pi sigma^2) / 2.
+    const double* regression;
 };
 
 struct Statistics {
     double* states;                // (n_states,) expected case counts
     double* counts;                // (n_levels, n_cells)
     double* moments;               // (n_numbers, 3, n_cells): N, sum x, sum x^2 over observed values
+    double* regression;            // (n_regressions, 6, n_cells): N, sum x, sum x^2, sum p, sum p^2, sum xp
     double* class_log_likelihood;  // (n_classes,) sum_l w_l log p(x_l, c) over the rows labelled c
     double log_likelihood;         // sum_l w_l log p(x_l, c_l), or log p(x_l) of an unlabelled row
     double joint;                  // sum_l w_l max_s log p(s, x_l): what CEM maximises

@@ -17,7 +17,7 @@ constexpr int COLUMNS_AT_ONCE = NV == 1   ? 4
                                 : NV <= 3 ? 2
                                           : 1;
 
-// Where statistics go, and the responsibilities of those rows that lack no number.
+// Where statistics go, and the responsibilities of those rows that lack no number and no pair.
 struct Collector {
     Statistics* statistics;  // null: there are none
     double* complete_mass;   // (n_states,)
@@ -165,6 +165,40 @@ ALWAYS_INLINE void add_moments(const Inputs& in, const StateRange& range, Ordere
         }
 }
 
+// Adds responsibilities of n rows, W states, to the products of pair j.
+template <int W, bool COMPLETE>
+ALWAYS_INLINE void add_products(const Inputs& in, const StateRange& range, Ordered rows, int n, int j,
+                                const double* responsibilities, int stride, Statistics& s) {
+    const int64_t K = in.shape.n_cells, width = 2 * in.table.n_regressions;
+    Vector<W> cases{}, x1{}, x2{}, p1{}, p2{}, xp{};
+    for (int r = 0; r < n; ++r) {
+        const double* pair = in.table.pairs + rows[r] * width + 2 * j;
+        const Vector<W> a = load<W>(responsibilities + r * stride);
+        Vector<W> x = broadcast<W>(pair[0]), p = broadcast<W>(pair[1]);
+        if (!COMPLETE) {
+            cases += x == x ? a : Vector<W>{};
+            x = x == x ? x : Vector<W>{};
+            p = p == p ? p : Vector<W>{};
+        }
+        const Vector<W> ax = a * x, ap = a * p;
+        x1 += ax;
+        x2 += ax * x;
+        p1 += ap;
+        p2 += ap * p;
+        xp += ax * p;
+    }
+    auto add = [&](int k, Vector<W> sum) {
+        double* to = s.regression + (6 * j + k) * K + range.base;
+        store<W>(to, load<W>(to) + sum);
+    };
+    if (!COMPLETE) add(0, cases);
+    add(1, x1);
+    add(2, x2);
+    add(3, p1);
+    add(4, p2);
+    add(5, xp);
+}
+
 // RowSums::most of n rows of p(s, x) / exp(top).
 void most_probable_components(const Shape& shape, const double* a, int S, int n, double* most) {
     const int H = shape.n_components;
@@ -257,6 +291,22 @@ void collect(const Inputs& in, const StateRange& range, Ordered rows, int n, dou
     });
 }
 
+// Adds what `collect` has left in `a` to the statistics of regressions.
+template <typename Cut>
+[[gnu::noinline]] void collect_products(const Inputs& in, const StateRange& range, Ordered rows, int n, const double* a,
+                                        const Collector& to) {
+    if (n == 0) return;
+    const bool complete = !any_missing(in.table, rows, n);
+    Cut::cut(range.n_cells, [&](auto W, auto NV, int at) {
+        for (int j = 0; j < in.table.n_regressions; ++j)
+            for (int k = at; k < at + W * NV; k += W) {
+                const StateRange part = range.from(k);
+                if (complete) add_products<W, true>(in, part, rows, n, j, a + k, range.n_states, *to.statistics);
+                else add_products<W, false>(in, part, rows, n, j, a + k, range.n_states, *to.statistics);
+            }
+    });
+}
+
 // Rows of one class, or without a label, a tile at a time: scores, responsibilities and statistics one after the other,
 // so that the exponentials of many rows overlap. If frozen rows are collected apart, rows change places in their tile.
 template <typename Cut>
@@ -276,6 +326,10 @@ void e_step_rows(const Job& job, const StateRange& range, Ordered rows, int n_ro
         const int n_frozen = job.frozen.statistics ? partition_tile(a, own, S, n, labelled, sums.from(done)) : 0;
         if (n_frozen) collect<Cut>(job.in, range, own, n_frozen, a, job.frozen);
         if (n_frozen < n) collect<Cut>(job.in, range, own.from(n_frozen), n - n_frozen, a + n_frozen * S, job.active);
+        if (job.in.table.n_regressions) {
+            collect_products<Cut>(job.in, range, own, n_frozen, a, job.frozen);
+            collect_products<Cut>(job.in, range, own.from(n_frozen), n - n_frozen, a + n_frozen * S, job.active);
+        }
     }
 }
 
@@ -350,23 +404,32 @@ void add_log_likelihood(const Job& job, RowRange& range, int c, Ordered rows, in
             several ? reduce_array(sums.most, n, PLUS) : 0.0);
 }
 
-// What the scores of complete rows begin with, for the n cells from `first` on: the log norms of all numbers, plus
-// `weight` unless it is null.
-void start_values(const Inputs& in, const double* weight, int first, int n, double* out) {
-    for (int k = 0; k < n; ++k) {
-        out[k] = weight ? weight[k] : 0;
-        for (int j = 0; j < in.table.n_numbers; ++j)
-            out[k] += in.network.numeric[int64_t(3 * j + 2) * in.shape.n_cells + first + k];
-    }
+// Adds what starts at `from`, (n_terms, stride), to n doubles.
+void add_terms(const double* from, int n_terms, int64_t stride, int n, double* to) {
+    for (int j = 0; j < n_terms; ++j)
+        for (int k = 0; k < n; ++k) to[k] += from[j * stride + k];
 }
 
-// Rows without a missing number count in every numeric column.
+// What the scores of complete rows begin with, for the n cells from `first` on: the log norms of all numbers and
+// regressions, plus `weight` unless it is null.
+void start_values(const Inputs& in, const double* weight, int first, int n, double* out) {
+    const int64_t K = in.shape.n_cells;
+    for (int k = 0; k < n; ++k) out[k] = weight ? weight[k] : 0;
+    add_terms(in.network.numeric + 2 * K + first, in.table.n_numbers, 3 * K, n, out);
+    add_terms(in.network.regression + 2 * K + first, in.table.n_regressions, 4 * K, n, out);
+}
+
+// Rows that lack no number and no pair count in all of them.
 void add_cases(const Inputs& in, const Collector& from) {
-    const int H = in.shape.n_components;
-    for (int i = 0; i < in.shape.n_states && from.statistics; ++i)
-        for (int j = 0; j < in.table.n_numbers; ++j)
-            from.statistics->moments[int64_t(3 * j) * in.shape.n_cells + in.shape.first_cell[i / H] + i % H] +=
-                from.complete_mass[i];
+    if (!from.statistics) return;
+    const int64_t K = in.shape.n_cells, H = in.shape.n_components;
+    auto add = [&](double* to, int n, int64_t stride) {
+        for (int c = 0; c < in.shape.n_classes; ++c)
+            for (int j = 0; j < n; ++j)
+                for (int h = 0; h < H; ++h) to[j * stride + in.shape.first_cell[c] + h] += from.complete_mass[c * H + h];
+    };
+    add(from.statistics->moments, in.table.n_numbers, 3 * K);
+    add(from.statistics->regression, in.table.n_regressions, 6 * K);
 }
 
 int64_t e_step_scratch(const Shape& shape) {

@@ -30,8 +30,8 @@ struct StateRange {
     int state, base;        // first state, first cell
     int n_states, n_cells;  // fewer cells if classes share them
     const double* start;  // (n_cells,) what the scores begin with: log weights, -infinity where there is no such state
-    const double* complete;  // the same plus the log norms of all numbers, for rows that lack none; null: not used, so
-                             // that no row depends on its neighbours to the last bit
+    const double* complete;  // the same plus the log norms of all numbers and regressions, for rows that lack none;
+                             // null: not used, so that no row depends on its neighbours to the last bit
     const double* weight;  // (n_states,) log weights where classes share cells, and the scores begin with 0; else null
 
     StateRange from(int k) const {
@@ -100,7 +100,8 @@ ALWAYS_INLINE bool any_missing(const Table& t, Rows rows, int n) {
     return missing != 0;
 }
 
-// out = log p(s, x) (R, NV * W), rows `stride` apart. `COMPLETE`: no number of the rows is missing.
+// out = log p(s, x) (R, NV * W), rows `stride` apart. `COMPLETE`: no number or pair of the rows is missing. But for the
+// terms of regressions, which `add_regressions` adds: most tables have none, and registers are few.
 template <int W, int NV, int R, bool COMPLETE, typename Rows>
 ALWAYS_INLINE void score(const Inputs& in, const StateRange& range, Rows rows, double* out, int stride) {
     const Table& t = in.table;
@@ -147,6 +148,41 @@ ALWAYS_INLINE void score(const Inputs& in, const StateRange& range, Rows rows, d
         for (int v = 0; v < NV; ++v) store<W>(out + r * stride + v * W, a[r][v]);
 }
 
+template <int W, int NV, int R, bool COMPLETE, typename Rows>
+ALWAYS_INLINE void add_regressions(const Inputs& in, const StateRange& range, Rows rows, double* out, int stride) {
+    const int64_t K = in.shape.n_cells, J = in.table.n_regressions;
+    Vector<W> a[R][NV];
+    for (int r = 0; r < R; ++r)
+        for (int v = 0; v < NV; ++v) a[r][v] = load<W>(out + r * stride + v * W);
+    for (int64_t j = 0; j < J; ++j)
+        for (int v = 0; v < NV; ++v) {
+            const double* terms = in.network.regression + 4 * j * K + range.base + v * W;
+            const Vector<W> slope = load<W>(terms), intercept = load<W>(terms + K), coefficient = load<W>(terms + 3 * K);
+            for (int r = 0; r < R; ++r) {
+                const double* pair = in.table.pairs + 2 * (rows[r] * J + j);
+                const Vector<W> x = broadcast<W>(pair[0]), p = broadcast<W>(pair[1]);
+                const Vector<W> d = slope * x + (coefficient * p + intercept);
+                if (COMPLETE) a[r][v] -= d * d;
+                else a[r][v] += x == x ? load<W>(terms + 2 * K) - d * d : Vector<W>{};
+            }
+        }
+    for (int r = 0; r < R; ++r)
+        for (int v = 0; v < NV; ++v) store<W>(out + r * stride + v * W, a[r][v]);
+}
+
+template <typename Cut, typename Rows>
+[[gnu::noinline]] void add_regressions_to_tile(const Inputs& in, const StateRange& range, int n_cells, Rows rows, int n,
+                                               double* out, int stride) {
+    Cut::cut(n_cells, [&](auto W, auto NV, int at) {
+        in_groups<ROWS_AT_ONCE<W, NV>>(n, [&](auto R, int i) INLINED {
+            const StateRange part = range.from(at);
+            if (!range.complete || any_missing(in.table, rows.from(i), R))
+                add_regressions<W, NV, R, false>(in, part, rows.from(i), out + i * stride + at, stride);
+            else add_regressions<W, NV, R, true>(in, part, rows.from(i), out + i * stride + at, stride);
+        });
+    });
+}
+
 // The same of n rows and the first n_cells cells of a range, out (n, stride).
 template <typename Cut, typename Rows>
 ALWAYS_INLINE void score_tile(const Inputs& in, const StateRange& range, int n_cells, Rows rows, int n, double* out,
@@ -159,6 +195,7 @@ ALWAYS_INLINE void score_tile(const Inputs& in, const StateRange& range, int n_c
             else score<W, NV, R, true>(in, part, rows.from(i), out + i * stride + at, stride);
         });
     });
+    if (in.table.n_regressions) add_regressions_to_tile<Cut>(in, range, n_cells, rows, n, out, stride);
 }
 
 }  // namespace

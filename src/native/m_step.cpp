@@ -205,7 +205,7 @@ Network MStep::network(const double* parameters, double* terms) const {
             log_norm[k] = norm;
         }
     });
-    return {terms, parameters + at_table(), numeric, 0};
+    return {terms, parameters + at_table(), numeric, 0, nullptr};
 }
 
 }  // namespace fanbayes

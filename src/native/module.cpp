@@ -205,20 +205,23 @@ class HeldRows : public Rows {
     In<uint8_t, 2> narrow_;
     In<uint16_t, 2> wide_;
     In<double, 2> numbers_;
+    std::optional<In<double, 3>> pairs_;
     std::optional<In<int32_t, 1>> labels_;
     std::optional<In<double, 1>> weights_;
 
   public:
-    HeldRows(In<uint8_t, 2> narrow, In<uint16_t, 2> wide, In<double, 2> numbers, std::vector<int64_t> first_level,
-             std::vector<int32_t> group, std::optional<In<int32_t, 1>> labels, std::optional<In<double, 1>> weights)
-        : Rows(same_length(narrow, wide, numbers, labels, weights),
-               {narrow.data(), wide.data(), numbers.data(), nullptr, labels ? labels->data() : nullptr,
-                weights ? weights->data() : nullptr, nullptr, int(narrow.shape(1)), int(wide.shape(1)),
-                int(numbers.shape(1))},
+    HeldRows(In<uint8_t, 2> narrow, In<uint16_t, 2> wide, In<double, 2> numbers, std::optional<In<double, 3>> pairs,
+             std::vector<int64_t> first_level, std::vector<int32_t> group, std::optional<In<int32_t, 1>> labels,
+             std::optional<In<double, 1>> weights)
+        : Rows(same_length(narrow, wide, numbers, pairs, labels, weights),
+               {narrow.data(), wide.data(), numbers.data(), pairs ? pairs->data() : nullptr, nullptr,
+                labels ? labels->data() : nullptr, weights ? weights->data() : nullptr, nullptr, int(narrow.shape(1)),
+                int(wide.shape(1)), int(numbers.shape(1)), n_pairs(pairs)},
                std::move(first_level), std::move(group)),
           narrow_(narrow),
           wide_(wide),
           numbers_(numbers),
+          pairs_(pairs),
           labels_(labels),
           weights_(weights) {}
 
@@ -232,6 +235,11 @@ class HeldRows : public Rows {
         require((has(others) && ...), "all blocks of a table need the same number of rows");
         return int64_t(narrow.shape(0));
     }
+
+    static int n_pairs(const std::optional<In<double, 3>>& pairs) {
+        require(!pairs || pairs->shape(2) == 2, "pairs: (rows, regressions, 2)");
+        return pairs ? int(pairs->shape(1)) : 0;
+    }
 };
 
 // ---------------------------------------------------------------- E-step and posterior
@@ -241,13 +249,17 @@ ThreadPool& or_caller(ThreadPool* pool) {
     return pool ? *pool : caller;
 }
 
-// Log weights, log table and terms of numbers of n networks.
+// Log weights, log table, terms of numbers and of regressions of n networks.
 void check_networks(const Rows& rows, const Shape& shape, size_t n, const Arrays& networks, int n_linear) {
     require(0 <= n_linear && size_t(n_linear) <= rows.n_numbers(), "n_linear: some of the numbers");
     const size_t K = size_t(shape.n_cells);
-    require_shapes(networks, {{n, size_t(shape.n_states)}, {n, rows.n_levels(), K}, {n, rows.n_numbers(), 3, K}},
+    require_shapes(networks,
+                   {{n, size_t(shape.n_states)},
+                    {n, rows.n_levels(), K},
+                    {n, rows.n_numbers(), 3, K},
+                    {n, rows.n_regressions(), 4, K}},
                    "log_weight: (networks, states), log_table: (networks, levels, cells), "
-                   "numeric: (networks, numbers, 3, cells)");
+                   "numeric: (networks, numbers, 3, cells), regression: (networks, regressions, 4, cells)");
 }
 
 void check_blocks(const Rows& rows, const Shape& shape, int64_t n_blocks) {
@@ -258,7 +270,7 @@ void check_blocks(const Rows& rows, const Shape& shape, int64_t n_blocks) {
 // States, cells and class_log_likelihood lie one after the other in the statistics of an `EStep`.
 std::vector<Lengths> statistics_shapes(const Rows& rows, const Shape& shape, size_t n) {
     return {{n, size_t(shape.n_states)},
-            {n, rows.n_levels() + 3 * rows.n_numbers(), size_t(shape.n_cells)},
+            {n, rows.n_cell_statistics(), size_t(shape.n_cells)},
             {n, size_t(shape.n_classes)}};
 }
 
@@ -271,11 +283,12 @@ void set_column(const Out& out, size_t s, std::initializer_list<double> values) 
 }
 
 nb::tuple e_step(const HeldRows& rows, const States& states, const In<double, 2>& log_weight, const Array& log_table,
-                 const Array& numeric, int n_linear, bool hard, int64_t n_blocks, ThreadPool* pool) {
+                 const Array& numeric, int n_linear, const Array& regression, bool hard, int64_t n_blocks,
+                 ThreadPool* pool) {
     const Shape shape = states.shape();
     const size_t n = log_weight.shape(0);
     const Array weight(log_weight);
-    check_networks(rows, shape, n, {weight, log_table, numeric}, n_linear);
+    check_networks(rows, shape, n, {weight, log_table, numeric, regression}, n_linear);
     check_blocks(rows, shape, n_blocks);
     const std::vector<Out> out = zeros_each(statistics_shapes(rows, shape, n));
     const Out sums = zeros({3, n});
@@ -287,7 +300,8 @@ nb::tuple e_step(const HeldRows& rows, const States& states, const In<double, 2>
         std::vector<Pass> passes(n);
         for (size_t s = 0; s < n; ++s) found.push_back(e_step.statistics(room.data() + s * e_step.n_statistics()));
         for (size_t s = 0; s < n; ++s) {
-            passes[s].network = {of_network(weight, s), of_network(log_table, s), of_network(numeric, s), n_linear};
+            passes[s].network = {of_network(weight, s), of_network(log_table, s), of_network(numeric, s), n_linear,
+                                 of_network(regression, s)};
             passes[s].out = &found[s];
         }
         e_step(passes, hard);
@@ -308,10 +322,10 @@ Posterior posterior_named(const std::string& what) {
 }
 
 void posterior(const HeldRows& rows, const States& states, const Array& log_weight, const Array& log_table,
-               const Array& numeric, int n_linear, const std::string& what, Target<double> out, int64_t n_blocks,
-               ThreadPool* pool) {
+               const Array& numeric, int n_linear, const Array& regression, const std::string& what, Target<double> out,
+               int64_t n_blocks, ThreadPool* pool) {
     const Shape shape = states.shape();
-    check_networks(rows, shape, 1, {log_weight, log_table, numeric}, n_linear);
+    check_networks(rows, shape, 1, {log_weight, log_table, numeric, regression}, n_linear);
     require(n_blocks > 0, "at least one block");
     const Posterior kind = posterior_named(what);
     const size_t width = size_t(kind == Posterior::states ? shape.n_states : shape.n_classes),
@@ -319,10 +333,12 @@ void posterior(const HeldRows& rows, const States& states, const Array& log_weig
     require(out.shape(0) == size_t(rows.n_rows) && out.shape(1) == width, "out: (rows, classes or states)");
     nb::gil_scoped_release release;
     const size_t room = aligned(size_t(kernel->scratch_size(shape)));
-    const Buffer levels(rows.n_fused() * K), numbers(numeric.size()), scratch(room * size_t(n_blocks));
+    const Buffer levels(rows.n_fused() * K), numbers(numeric.size()), pairs(regression.size()),
+        scratch(room * size_t(n_blocks));
     rows.fuse(log_table.data(), K, levels.data());
     std::copy_n(numeric.data(), numeric.size(), numbers.data());
-    const Inputs in{rows.table, shape, {log_weight.data(), levels.data(), numbers.data(), n_linear}};
+    std::copy_n(regression.data(), regression.size(), pairs.data());
+    const Inputs in{rows.table, shape, {log_weight.data(), levels.data(), numbers.data(), n_linear, pairs.data()}};
     or_caller(pool).run(n_blocks, [&](int64_t b) {
         const int64_t first = rows.n_rows * b / n_blocks, last = rows.n_rows * (b + 1) / n_blocks;
         kernel->posterior(in, first, last, kind, out.data() + size_t(first) * width, scratch.data() + size_t(b) * room);
@@ -362,7 +378,7 @@ class HeldPairs : public Pairs {
   public:
     HeldPairs(In<uint8_t, 2> narrow, In<uint16_t, 2> wide, In<double, 2> numbers, std::vector<int64_t> first_level,
               In<int32_t, 1> states, int n_states, std::optional<In<double, 1>> weights)
-        : Pairs(HeldRows(narrow, wide, numbers, std::move(first_level), one_each(narrow.shape(1)), states, weights),
+        : Pairs(HeldRows(narrow, wide, numbers, {}, std::move(first_level), one_each(narrow.shape(1)), states, weights),
                 n_states) {}
 
     Out counts_of(size_t v, Columns columns, ThreadPool* pool) const {
@@ -541,7 +557,7 @@ nb::tuple estimate(const MStep& m, const In<double, 2>& states, const Array& cel
     double *counts = room.data() + m.n_states, *moments = counts + m.n_levels() * m.n_cells;
     for (size_t s = 0; s < n; ++s) {
         load({of_states, cells}, s, room.data());
-        m.estimate({room.data(), counts, moments, nullptr, 0, 0, 0}, parameters.data());
+        m.estimate({room.data(), counts, moments, nullptr, nullptr, 0, 0, 0}, parameters.data());
         store(parameters.data(), s, out);
     }
     return nb::make_tuple(out[0], out[1], out[2]);
@@ -570,7 +586,7 @@ nb::tuple run_em_of(const HeldRows& rows, const States& states, const MStep& m, 
     const size_t n = objective.shape(0);
     const Arrays parameters{factors, cells, shared},
         statistics{statistics_states, statistics_cells, class_log_likelihood};
-    require(m.n_levels() == rows.n_levels() && m.n_numbers == rows.n_numbers() &&
+    require(m.n_levels() == rows.n_levels() && m.n_numbers == rows.n_numbers() && rows.n_regressions() == 0 &&
                 m.n_states == size_t(shape.n_states) && m.n_cells == size_t(shape.n_cells),
             "an M-step of the same columns and states");
     require(n > 0 && gain.shape(0) == n && reach.shape(0) == n,
@@ -634,10 +650,11 @@ NB_MODULE(_core, m) {
              nb::arg("out").noconvert())
         .def("distinct", &RawColumns::distinct, nb::arg("low"), nb::arg("span"));
     nb::class_<HeldRows>(m, "Rows")
-        .def(nb::init<In<uint8_t, 2>, In<uint16_t, 2>, In<double, 2>, std::vector<int64_t>, std::vector<int32_t>,
-                      std::optional<In<int32_t, 1>>, std::optional<In<double, 1>>>(),
-             nb::arg("narrow"), nb::arg("wide"), nb::arg("numbers"), nb::arg("first_level"), nb::arg("group"),
-             nb::arg("labels").none(), nb::arg("weights").none())
+        .def(nb::init<In<uint8_t, 2>, In<uint16_t, 2>, In<double, 2>, std::optional<In<double, 3>>,
+                      std::vector<int64_t>, std::vector<int32_t>, std::optional<In<int32_t, 1>>,
+                      std::optional<In<double, 1>>>(),
+             nb::arg("narrow"), nb::arg("wide"), nb::arg("numbers"), nb::arg("pairs").none(), nb::arg("first_level"),
+             nb::arg("group"), nb::arg("labels").none(), nb::arg("weights").none())
         .def_ro("n_rows", &HeldRows::n_rows)
         .def_prop_ro("n_levels", &HeldRows::n_fused);
     nb::class_<HeldPairs>(m, "Pairs")
@@ -658,11 +675,11 @@ NB_MODULE(_core, m) {
         .def(nb::init<int>(), nb::arg("n_threads"))
         .def_prop_ro("n_threads", &ThreadPool::n_threads);
     m.def("e_step", &e_step, nb::arg("rows"), nb::arg("states"), nb::arg("log_weight"), nb::arg("log_table"),
-          nb::arg("numeric"), nb::arg("n_linear"), nb::arg("hard"), nb::arg("n_blocks") = 1,
+          nb::arg("numeric"), nb::arg("n_linear"), nb::arg("regression"), nb::arg("hard"), nb::arg("n_blocks") = 1,
           nb::arg("pool").none() = nb::none());
     m.def("posterior", &posterior, nb::arg("rows"), nb::arg("states"), nb::arg("log_weight"), nb::arg("log_table"),
-          nb::arg("numeric"), nb::arg("n_linear"), nb::arg("what"), nb::arg("out").noconvert(), nb::arg("n_blocks") = 1,
-          nb::arg("pool").none() = nb::none());
+          nb::arg("numeric"), nb::arg("n_linear"), nb::arg("regression"), nb::arg("what"), nb::arg("out").noconvert(),
+          nb::arg("n_blocks") = 1, nb::arg("pool").none() = nb::none());
     nb::class_<Tree>(m, "Tree")
         .def("__init__", &make_tree, nb::arg("levels"), nb::arg("parent"), nb::arg("place"), nb::arg("n_levels"),
              nb::arg("n_numbers"), nb::arg("n_linear"), nb::arg("n_regressions"))

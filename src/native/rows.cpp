@@ -52,12 +52,17 @@ void Rows::check_codes() const {
 }
 
 void Rows::find_incomplete() {
-    const size_t J = n_numbers();
-    std::vector<uint8_t> incomplete(J ? size_t(n_rows) : 0);
+    const size_t J = n_numbers(), P = n_regressions();
+    std::vector<uint8_t> incomplete(J + P ? size_t(n_rows) : 0);
     bool any = false;
     for (size_t i = 0; i < incomplete.size(); ++i) {
         int missing = 0;
         for (size_t j = 0; j < J; ++j) missing += std::isnan(table.numbers[i * J + j]);
+        for (size_t j = 0; j < P; ++j) {
+            const double* pair = table.pairs + 2 * (i * P + j);
+            require(std::isnan(pair[0]) == std::isnan(pair[1]), "a pair is missing as a whole");
+            missing += std::isnan(pair[0]);
+        }
         incomplete[i] = missing > 0;
         any |= missing > 0;
     }

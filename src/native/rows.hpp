@@ -21,7 +21,7 @@ class Rows {
     std::vector<int64_t> first_level_;  // of the columns, and the end
     std::vector<int32_t> group_;
     std::vector<int64_t> first_fused_;  // of the groups and of the wide columns, and the end
-    std::vector<uint8_t> incomplete_;   // empty if no number is missing
+    std::vector<uint8_t> incomplete_;   // empty if no number and no pair is missing
 
     void set_levels();
     void check_codes() const;
@@ -42,6 +42,8 @@ class Rows {
     size_t n_levels() const { return size_t(first_level_.back()); }
     size_t n_fused() const { return size_t(first_fused_.back()); }
     size_t n_numbers() const { return size_t(table.n_numbers); }
+    size_t n_regressions() const { return size_t(table.n_regressions); }
+    size_t n_cell_statistics() const { return n_levels() + 3 * n_numbers() + 6 * n_regressions(); }
 
     // Rows of `width` doubles, one a level of the columns -> one a level of the fused axis: the sum of its columns'.
     void fuse(const double* levels, size_t width, double* fused) const;

@@ -55,6 +55,7 @@ class Rows:
         narrow: NDArray[np.uint8],
         wide: NDArray[np.uint16],
         numbers: Floats,
+        pairs: Floats | None,  # (rows, regressions, 2): response and regressor, both NaN where missing
         first_level: Sequence[int],
         group: Sequence[int],
         labels: NDArray[np.int32] | None,
@@ -225,16 +226,18 @@ def e_step(
     log_table: Floats,  # (networks, levels, cells)
     numeric: Floats,  # (networks, numbers, 3, cells): slope, intercept, log_norm
     n_linear: int,  # the last of the numbers, whose terms are linear
+    regression: Floats,  # (networks, regressions, 4, cells): slope, intercept, log_norm, coefficient
     hard: bool,
     n_blocks: int = 1,
     pool: ThreadPool | None = None,
 ) -> tuple[Floats, Floats, Floats, Floats]:
     """Return statistics of states, cells and classes, and three sums of log p, each of every network.
 
-    Of a number, log p(x | cell) is log_norm - (slope x + intercept)^2 (normal) or log_norm + slope x (linear); a
-    missing one has no factor. The statistics of cells (networks, levels + 3 numbers, cells) are counts of the levels,
-    then for each number N, sum x and sum x^2; class_log_likelihood is (networks, classes), sums (3, networks):
-    log-likelihood, joint, classification.
+    Of a number, log p(x | cell) is log_norm - (slope x + intercept)^2 (normal) or log_norm + slope x (linear), of a
+    pair it is log_norm - (slope x + coefficient p + intercept)^2; a missing one has no factor. The statistics of cells
+    (networks, levels + 3 numbers + 6 regressions, cells) are counts of the levels, then for each number N, sum x and
+    sum x^2, then for each pair N, sum x, sum x^2, sum p, sum p^2 and sum xp; class_log_likelihood is (networks,
+    classes), sums (3, networks): log-likelihood, joint, classification.
     """
 
 def posterior(
@@ -244,6 +247,7 @@ def posterior(
     log_table: Floats,
     numeric: Floats,
     n_linear: int,
+    regression: Floats,
     what: Literal["log_joint", "log_proba", "proba", "states"],
     out: Floats,
     n_blocks: int = 1,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -46,6 +46,7 @@ class Layout:
     n_narrow: int
     distributions: tuple[str, ...]  # of the numbers, those that are alike together
     means: tuple[float, ...] = ()  # of the numbers that are taken as they are, NaN for the others
+    n_regressions: int = 0  # pairs of continuous columns, one of which depends on the other
 
     @property
     def n_numbers(self) -> int:
@@ -102,6 +103,8 @@ class EncodedTable:
         Case counts; None: all 1.
     group : int (n_codes + 1,) or None
         Where a narrow code stands for several columns (see `fused`), the first column of each; None: one each.
+    pairs : float64 (n_rows, n_regressions, 2)
+        Standardised response and regressor of each regression, both NaN where one of them is missing.
     """
 
     layout: Layout
@@ -111,8 +114,13 @@ class EncodedTable:
     labels: NDArray[np.int32] | None = None
     weights: Floats | None = None
     group: tuple[int, ...] | None = None
+    pairs: Floats = field(default_factory=lambda: np.empty((0, 0, 2)))
 
     __getstate__ = fields_only
+
+    def __post_init__(self) -> None:
+        if not self.layout.n_regressions:  # none, of as many rows as the table has
+            object.__setattr__(self, "pairs", np.empty((self.n_rows, 0, 2)))
 
     @property
     def n_rows(self) -> int:
@@ -133,7 +141,7 @@ class EncodedTable:
     def rows(self) -> _native.Rows:
         """The native core's view of it."""
         first, group = self.layout.first_level.tolist(), self.group or range(self.layout.n_narrow + 1)
-        return _native.Rows(self.narrow, self.wide, self.numbers, first, group, self.labels, self.weights)
+        return _native.Rows(self.narrow, self.wide, self.numbers, self.pairs, first, group, self.labels, self.weights)
 
     def fused(self) -> EncodedTable:
         """The same rows, with neighbouring discrete columns of few levels in one code.
@@ -186,7 +194,7 @@ class EncodedTable:
     def collapsed(self) -> EncodedTable:
         """Equal rows as one row of their weight, if there are many more rows than different ones can be."""
         most = min(self.n_rows // 2, _MOST_KINDS)
-        if self.layout.n_numbers or math.prod(self.layout.n_levels.tolist()) > most:
+        if self.layout.n_numbers or self.layout.n_regressions or math.prod(self.layout.n_levels.tolist()) > most:
             return self
         sizes = [int(codes.max()) + 1 for codes in self._codes(slice(None))]
         n_kinds = math.prod(sizes)
@@ -251,7 +259,7 @@ class EncodedTable:
         for at in self._pieces():
             rng = np.random.default_rng(0)
             mixed = np.zeros(len(out[at]), dtype=np.uint64)
-            for block in (self.narrow, self.wide, self.numbers):
+            for block in (self.narrow, self.wide, self.numbers, self.pairs[:, :, 0], self.pairs[:, :, 1]):
                 for values in block[at].T:
                     if values.dtype == np.float64:  # rounded: their last bits do depend on the order of the rows
                         whole = np.nan_to_num(np.clip(values, -1e9, 1e9) * 1e6, nan=-1e18).round()
@@ -278,6 +286,7 @@ class EncodedTable:
             narrow=self.narrow[keep],
             wide=self.wide[keep],
             numbers=self.numbers[keep],
+            pairs=self.pairs[keep],
             labels=None if self.labels is None else self.labels[keep],
             weights=None if self.weights is None else self.weights[keep],
         )

@@ -33,7 +33,7 @@ from fanbayes.learning.em import Problem
 from fanbayes.learning.predictor import NetworkPredictor
 from fanbayes.learning.scores import Criterion
 from fanbayes.learning.selection import Fit, Search, Selection, select
-from fanbayes.model.blocks import BLOCKS, EstimationOptions
+from fanbayes.model.blocks import EstimationOptions, of_numbers
 from fanbayes.model.blocks.base import Estimator, Tying
 from fanbayes.model.network import Network
 
@@ -98,10 +98,9 @@ class NetworkClassifier(TableClassifier):
 
     def _distributions(self, names: Sequence[str], is_category: Sequence[bool]) -> dict[int, str]:
         """Distributions of columns that are not normal, by position."""
-        known = [name for name, block in BLOCKS.items() if block.term != "lookup"]
         found: dict[int, str] = {}
         for column, distribution in (self.distributions or {}).items():
-            require_choice(f"distributions[{column!r}]", distribution, known)
+            require_choice(f"distributions[{column!r}]", distribution, of_numbers())
             is_number = isinstance(column, (int, np.integer)) and not isinstance(column, bool)
             if column not in names and not (is_number and 0 <= column < len(names)):
                 raise ValueError(

@@ -196,7 +196,7 @@ def _log_probabilities(member: MemberRows, rows: Ints) -> Floats:
     network, table = member.model.network, member.table
     levels = network.layout.first_level[:-1] + table.codes_of_columns(rows)
     cells = np.tile(network.structure.cell_of, (len(levels), 1))
-    return network.terms.log_prob(levels, table.numbers[rows], cells)
+    return network.terms.log_prob(levels, table.numbers[rows], table.pairs[rows], cells)
 
 
 @dataclass(frozen=True)

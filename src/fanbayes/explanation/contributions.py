@@ -236,7 +236,8 @@ def attribute(network: Network, table: EncodedTable, pairs: Ints) -> Attribution
     for i in range(0, table.n_rows, step):
         block = slice(i, i + step)
         one, other = (
-            _terms(network, levels[block], table.numbers[block], states[c], log_weight[c]) for c in pairs[block].T
+            _terms(network, levels[block], table.numbers[block], table.pairs[block], states[c], log_weight[c])
+            for c in pairs[block].T
         )
         blocks.append(
             Attribution(
@@ -263,9 +264,9 @@ class _Terms:
     responsibility: Floats  # (n,)
 
 
-def _terms(network: Network, levels: Ints, numbers: Floats, states: Ints, log_weight: Floats) -> _Terms:
+def _terms(network: Network, levels: Ints, numbers: Floats, pairs: Floats, states: Ints, log_weight: Floats) -> _Terms:
     """A_i(c) of rows, given the states (n, n_components) of their classes and log p(c, h)."""
-    log_p = network.terms.log_prob(levels, numbers, network.structure.cell_of[states])
+    log_p = network.terms.log_prob(levels, numbers, pairs, network.structure.cell_of[states])
     slope = log_p.sum(axis=1)
     log_joint = logsumexp(log_weight + slope, axis=1)
     responsible = np.argmax(log_weight + slope, axis=1)

@@ -48,19 +48,20 @@ def posterior(
     return out
 
 
-def _arguments(t: Terms) -> tuple[_native.States, Floats, Floats, Floats, int]:
-    arrays = (np.ascontiguousarray(x) for x in (t.log_weight, t.log_table, t.numeric))
-    return (t.structure.native, *arrays, t.n_linear)  # type: ignore[return-value]
+def _arguments(t: Terms) -> tuple[_native.States, Floats, Floats, Floats, int, Floats]:
+    weight, table, numeric, regression = map(np.ascontiguousarray, (t.log_weight, t.log_table, t.numeric, t.regression))
+    return t.structure.native, weight, table, numeric, t.n_linear, regression
 
 
 def n_blocks(table: EncodedTable, structure: Structure) -> int:
     """Return the number of blocks of an E-step."""
-    return _n_blocks(table, structure, (table.rows.n_levels + 3 * table.layout.n_numbers) * structure.n_cells)
+    of_cell = table.rows.n_levels + 3 * table.layout.n_numbers + 6 * table.layout.n_regressions
+    return _n_blocks(table, structure, of_cell * structure.n_cells)
 
 
 def _n_blocks(table: EncodedTable, structure: Structure, n_statistics: int) -> int:
     """Number of blocks: enough work in each, and much less to add up in all than there is work."""
-    columns = table.layout.n_discrete + 4 * table.layout.n_numbers + 1
+    columns = table.layout.n_discrete + 4 * table.layout.n_numbers + 8 * table.layout.n_regressions + 1
     work = table.n_rows * columns
     most = max(1, work // (16 * max(1, n_statistics)))
     return min(_MOST_BLOCKS, most, 1 + work * structure.n_components // _CELLS_PER_BLOCK)

@@ -23,10 +23,7 @@ def labelled_naive_bayes(problem: Problem, n_classes: int) -> tuple[Network, Sta
     log-likelihood follows from them.
     """
     model = problem.model(naive_bayes(n_classes))
-    layout = model.layout
-    table, numeric = (int(layout.first_level[-1]), n_classes), (layout.n_numbers, 3, n_classes)
-    flat = Terms(model.structure, np.zeros((1, n_classes)), np.zeros((1, *table)), np.zeros((1, *numeric)), 0)
-    statistics = problem.data.labelled().e_step(flat)
+    statistics = problem.data.labelled().e_step(Terms.nothing(model.structure, model.layout))
     network = model.estimate(statistics)
     fit = network.log_likelihood_of(statistics)
     return network, replace(statistics, log_likelihood=fit, joint=fit, classification=fit)

@@ -71,6 +71,9 @@ class Terms:
     numeric : (n_networks, n_numbers, 3, n_cells)
         Slope, intercept and log_norm of each number: it adds log_norm - (slope x + intercept)^2,
     n_linear : and of the last so many numbers log_norm + slope x
+    regression : (n_networks, n_regressions, 4, n_cells)
+        Slope, intercept, log_norm and coefficient of each pair of numbers, response x and regressor p: it adds
+        log_norm - (slope x + coefficient p + intercept)^2
     """
 
     structure: Structure
@@ -78,38 +81,59 @@ class Terms:
     log_table: Floats
     numeric: Floats
     n_linear: int
+    regression: Floats
+
+    @classmethod
+    def nothing(cls, structure: Structure, layout: Layout) -> Terms:
+        """All 0, of one network: what a row may be, it is as probably."""
+        shapes = (int(layout.first_level[-1]),), (layout.n_numbers, 3), (layout.n_regressions, 4)
+        table, numeric, regression = (np.zeros((1, *shape, structure.n_cells)) for shape in shapes)
+        return cls(structure, np.zeros((1, structure.n_states)), table, numeric, 0, regression)
 
     def weighted(self, weights: Floats, offset: Floats, layout: Layout) -> Terms:
         """Every column's terms times its weight (n_columns,), and an offset for each class (n_classes,)."""
-        discrete, numbers = weights[: layout.n_discrete], weights[layout.n_discrete :]
+        ends = np.cumsum([layout.n_discrete, layout.n_numbers])
+        discrete, numbers, pairs = np.split(weights, ends)
         factor = np.empty((len(numbers), 3))  # of slope, intercept, log_norm
         factor[:, 0] = factor[:, 1] = np.sqrt(numbers)
         factor[:, 2] = numbers
         if self.n_linear:
             factor[-self.n_linear :, 0] = numbers[-self.n_linear :]
+        root = np.sqrt(pairs)
         return Terms(
             self.structure,
             self.log_weight + offset[self.structure.class_of],
             self.log_table * discrete[layout.column_of, None],
             self.numeric * factor[..., None],
             self.n_linear,
+            self.regression * np.column_stack([root, root, pairs, root])[..., None],
         )
 
-    def log_prob(self, levels: Ints, numbers: Floats, cells: Ints) -> Floats:
+    def log_prob(self, levels: Ints, numbers: Floats, pairs: Floats, cells: Ints) -> Floats:
         """What each column adds in the first network (n_rows, n_columns, n), 0 where missing.
 
         Parameters
         ----------
         levels : int (n_rows, n_discrete), on the axis of levels
         numbers : (n_rows, n_numbers)
+        pairs : (n_rows, n_regressions, 2)
         cells : int (n_rows, n), for each row
         """
         discrete = self.log_table[0][levels[:, :, None], cells[:, None, :]]
-        slope, intercept, log_norm = (np.moveaxis(self.numeric[0, :, k][:, cells], 0, 1) for k in range(3))
+        slope, intercept, log_norm = _in_cells(self.numeric, cells)
         x = numbers[:, :, None]  # beside parameters (n_rows, n_numbers, n)
         n_normal = numbers.shape[1] - self.n_linear
         terms = np.concatenate([-((slope * x + intercept)[:, :n_normal] ** 2), (slope * x)[:, n_normal:]], axis=1)
-        return np.concatenate([discrete, np.where(np.isnan(x), 0.0, log_norm + terms)], axis=1)
+        alone = np.where(np.isnan(x), 0.0, log_norm + terms)
+        slope, intercept, log_norm, coefficient = _in_cells(self.regression, cells)
+        x, p = pairs[:, :, :1], pairs[:, :, 1:]
+        terms = log_norm - (slope * x + coefficient * p + intercept) ** 2
+        return np.concatenate([discrete, alone, np.where(np.isnan(x), 0.0, terms)], axis=1)
+
+
+def _in_cells(terms: Floats, cells: Ints) -> Floats:
+    """Terms (n_networks, n_columns, n_terms, n_cells) of the first network: (n_terms, n_rows, n_columns, n)."""
+    return np.asarray(terms[0][:, :, cells].transpose(1, 2, 0, 3))
 
 
 @dataclass(frozen=True)
@@ -135,11 +159,13 @@ class Model:
 
     @cached_property
     def places(self) -> tuple[Place, ...]:
-        """The blocks, discrete columns first, then numbers of each distribution."""
-        names = ["categorical"] * self.layout.n_discrete + list(self.layout.distributions)
+        """The blocks, discrete columns first, then numbers of each distribution, then regressions."""
+        layout = self.layout
+        names = ["categorical"] * layout.n_discrete + list(layout.distributions)
+        names += ["linear_gaussian"] * layout.n_regressions
         sizes = [(name, len(list(columns))) for name, columns in groupby(names)]
-        blocks = [BLOCKS[name].of(self.layout, self.structure, self.options, n) for name, n in sizes]
-        linear = [block.term == "linear" for block in blocks]
+        blocks = [BLOCKS[name].of(layout, self.structure, self.options, n) for name, n in sizes]
+        linear = [block.term == "linear" for block in blocks if block.term != "regression"]
         if linear != sorted(linear):  # numbers lie in the order of the names of their distributions
             raise ValueError("linear terms come last: give the distribution a name that sorts behind the others")
         axes = ("n_rows", "n_shared", "n_statistics", "n_columns")
@@ -203,28 +229,31 @@ class Model:
 
 @dataclass(frozen=True)
 class ColumnDistribution:
-    """p(x_i | cell) of one column: its block, the block's parameters in one network, and its number there."""
+    """p(x_i | cell) of one column: its block, the block's parameters in one network, and its number there.
+
+    Of a regression, the methods take what is known of the regressor (see `LinearGaussian`).
+    """
 
     block: Block
     cells: Floats
     shared: Floats
     number: int
 
-    def quantile(self, cell: Ints, u: Floats) -> Floats | Ints:
+    def quantile(self, cell: Ints, u: Floats, *regressor: Floats) -> Floats | Ints:
         """Value (n,) up to which there is the share u (n,) of the distribution in the cells (n,)."""
-        return self.block.quantile(self.cells, self.shared, self.number, cell, u)
+        return self.block.quantile(self.cells, self.shared, self.number, cell, u, *regressor)
 
-    def density(self) -> tuple[Floats, Floats]:
+    def density(self, *regressor: Floats) -> tuple[Floats, Floats]:
         """Points to sum or integrate over: p(x | cell) (n_cells, n), and their weights (n,)."""
-        return self.block.density(self.cells, self.shared, self.number)
+        return self.block.density(self.cells, self.shared, self.number, *regressor)
 
-    def traits(self) -> tuple[Floats, Floats]:
+    def traits(self, *regressor: Floats) -> tuple[Floats, Floats]:
         """Means and variances (n_traits, n_cells): of the indicator of each level, or of the number."""
-        return self.block.traits(self.cells, self.shared, self.number)
+        return self.block.traits(self.cells, self.shared, self.number, *regressor)
 
-    def describe(self, about: Column) -> dict[str, Any]:
+    def describe(self, about: Column, *regressor: Column) -> dict[str, Any]:
         """Parameters in the column's own unit."""
-        return self.block.describe(self.cells, self.shared, self.number, about)
+        return self.block.describe(self.cells, self.shared, self.number, about, *regressor)
 
 
 @dataclass(frozen=True)
@@ -282,12 +311,14 @@ class Network:
     def terms(self) -> Terms:
         """What the native core evaluates."""
         n, K = len(self), self.structure.n_cells
-        lookup, numeric = [np.zeros((n, 0, K))], [np.zeros((n, 0, 3, K))]
-        for p, cells, shared in self.parts:
-            (lookup if p.block.term == "lookup" else numeric).append(p.block.kernel_terms(cells, shared))
+
+        def terms(kinds: tuple[str, ...], *each: int) -> Floats:
+            own = [p.block.kernel_terms(*theta) for p, *theta in self.parts if p.block.term in kinds]
+            return np.concatenate([np.zeros((n, 0, *each, K)), *own], axis=1)
+
         n_linear = sum(p.block.n_columns for p in self.model.places if p.block.term == "linear")
-        joined = np.concatenate(lookup, axis=1), np.concatenate(numeric, axis=1)
-        return Terms(self.structure, self.log_weight, *joined, n_linear)
+        table, numeric, regression = terms(("lookup",)), terms(("normal", "linear"), 3), terms(("regression",), 4)
+        return Terms(self.structure, self.log_weight, table, numeric, n_linear, regression)
 
     def log_prior(self) -> Floats:
         """Log prior density of the parameters (n_networks,), what `estimate` adds to the log-likelihood."""

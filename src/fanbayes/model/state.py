@@ -10,7 +10,7 @@ import numpy as np
 from fanbayes.data.schema import Schema
 from fanbayes.data.state import Arrays, State, entry, read_array, require, require_names
 from fanbayes.data.table import layout_of
-from fanbayes.model.blocks import BLOCKS, EstimationOptions
+from fanbayes.model.blocks import EstimationOptions, of_numbers
 from fanbayes.model.network import Model, Network
 from fanbayes.model.structure import Structure, fan, finite_mixture, naive_bayes
 
@@ -69,8 +69,8 @@ def read_network(
     structure = _structure(values, arrays, n_classes, kinds)
     tying = entry(values, "variance_tying", str)
     require(tying in ("none", "class", "all"), "its structure is inconsistent")
-    of_numbers = {name for name, block in BLOCKS.items() if block.term != "lookup"}
-    require({schema[j].distribution for j in schema.continuous} <= of_numbers, "it has a distribution that is unknown")
+    known = {schema[j].distribution for j in schema.continuous} <= set(of_numbers())
+    require(known, "it has a distribution that is unknown")
     model = Model(structure, layout_of(schema), EstimationOptions(variance_tying=tying))
     require_names(arrays, set(_shapes(model)))
     found = {name: read_array(arrays, name, shape) for name, shape in _shapes(model).items()}

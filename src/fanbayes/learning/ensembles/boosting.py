@@ -77,11 +77,8 @@ def boost(table: EncodedTable, n_classes: int, alpha: float, pool: ThreadPool) -
     alpha : added to every count
     """
     assert table.labels is not None
-    structure, layout = naive_bayes(n_classes), table.layout
-    model = Model(structure, layout, EstimationOptions(alpha=alpha))
-    levels = int(layout.first_level[-1])
-    empty = np.zeros((1, 0, 3, n_classes))
-    nothing = Terms(structure, np.zeros((1, n_classes)), np.zeros((1, levels, n_classes)), empty, 0)
+    model = Model(naive_bayes(n_classes), table.layout, EstimationOptions(alpha=alpha))
+    nothing = Terms.nothing(model.structure, model.layout)
     weights, total, is_first = table.case_weights, table.total_weight, True
     while True:
         network = model.estimate(e_step(replace(table, weights=weights), nothing, False, pool))

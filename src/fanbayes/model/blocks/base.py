@@ -25,7 +25,7 @@ from fanbayes.data.schema import Column
 from fanbayes.data.table import Layout
 from fanbayes.model.structure import Structure
 
-Term = Literal["lookup", "normal", "linear"]
+Term = Literal["lookup", "normal", "linear", "regression"]
 Estimator = Literal["map", "paper"]
 Tying = Literal["none", "class", "all"]
 Parameters = tuple[Floats, Floats]  # cells, shared
@@ -62,7 +62,8 @@ class Block(ABC):
     """Local distributions p(x_i | cell) of some columns, independent given the cell."""
 
     name: ClassVar[str]
-    # What the E-step evaluates: log_table[x], log_norm - (slope x + intercept)^2, or log_norm + slope x.
+    # What the E-step evaluates: log_table[x], log_norm - (slope x + intercept)^2, log_norm + slope x, or
+    # log_norm - (slope x + coefficient p + intercept)^2, where p is the number that x depends on.
     term: ClassVar[Term]
     takes: ClassVar[str] = "numbers"  # for messages
     n_columns: int
@@ -174,7 +175,7 @@ class Block(ABC):
         """What the E-step evaluates.
 
         "lookup": log probabilities (..., n_levels, n_cells), 0 for the "missing" of each column; else (..., n_columns,
-        3, n_cells), slope, intercept and log_norm of each column.
+        3, n_cells), slope, intercept and log_norm of each column, and of a "regression" the coefficient.
         """
 
     def log_base_measure(self, x: Floats) -> Floats:
