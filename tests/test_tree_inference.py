@@ -34,7 +34,6 @@ class Forest:
     n_cells: int
     is_count: set[int]
     terms: Terms = None
-    regression: np.ndarray = None
     p: list = field(default_factory=list)
 
     @property
@@ -103,17 +102,15 @@ def make_forest(rng, levels, parent, n_cells, is_count=(), parameters=random_par
                 numeric[0, place[i] + u, :, k] = normal_terms(*theta)[:3]
     log_weight = np.log(rng.dirichlet(np.ones(n_cells)))[None]
     forest.terms = Terms(naive_bayes(n_cells), log_weight, log_table, numeric, len(forest.is_count), regression)
-    forest.regression = regression
     return forest
 
 
 def log_states(forest, codes, numbers, pool=None):
-    return tree_inference.log_states(forest.nodes, codes, numbers, forest.terms, forest.regression, pool)
+    return tree_inference.log_states(forest.nodes, codes, numbers, forest.terms, pool)
 
 
 def e_step(forest, codes, numbers, labels=None, weights=None, hard=False, pool=None):
-    terms = forest.terms, forest.regression
-    return tree_inference.e_step(forest.nodes, codes, numbers, labels, weights, *terms, hard, pool)
+    return tree_inference.e_step(forest.nodes, codes, numbers, labels, weights, forest.terms, hard, pool)
 
 
 def random_forest(rng, n_discrete=4, n_continuous=4, n_counts=1, n_cells=3):
@@ -183,7 +180,7 @@ def enumerate_row(forest, row, k):
         cases.append((log_p, value, mean, covariance))
     log_p = logsumexp([case[0] for case in cases])
     n_levels, n_numbers = terms.log_table.shape[1], terms.numeric.shape[1]
-    statistics = np.zeros(n_levels + 3 * n_numbers + 6 * forest.regression.shape[1])
+    statistics = np.zeros(n_levels + 3 * n_numbers + 6 * terms.regression.shape[1])
     for log_case, value, mean, covariance in cases:
         share = math.exp(log_case - log_p)
         for i in range(forest.n_nodes):
@@ -286,7 +283,7 @@ def test_without_arcs_it_is_the_plain_e_step(kind, hard):
         (-1,) * (layout.n_discrete + layout.n_numbers),
         (*layout.first_level[:-1].tolist(), *range(layout.n_numbers)),
     )
-    forest = Forest(nodes, terms.structure.n_cells, set(), terms, np.zeros((2, 0, 4, terms.structure.n_cells)))
+    forest = Forest(nodes, terms.structure.n_cells, set(), terms)
     found = e_step(forest, table.codes_of_columns(), table.numbers, table.labels, table.weights, hard)
     expected = plain_e_step(table, terms, hard, None)
     expected.cells[:, layout.missing_level] = 0.0
@@ -433,12 +430,10 @@ def test_values_and_parameters_that_do_not_fit_are_refused():
         log_states(forest, codes, numbers[:2])
     with pytest.raises(ValueError, match="label"):
         e_step(forest, codes, numbers, labels + 2)
-    for name in ("log_weight", "log_table", "numeric"):
+    for name in ("log_weight", "log_table", "numeric", "regression"):
         twice = np.concatenate([getattr(forest.terms, name)] * 2, axis=-1)
         with pytest.raises(ValueError, match=name):
             e_step(replace(forest, terms=replace(forest.terms, **{name: twice})), codes, numbers, labels)
-    with pytest.raises(ValueError, match="regression"):
-        e_step(replace(forest, regression=forest.regression[..., :1]), codes, numbers, labels)
     with pytest.raises(ValueError, match="a row"):
         e_step(forest, codes, numbers, labels[:2])
 

@@ -45,18 +45,10 @@ class Nodes:
     place: tuple[int, ...]
 
 
-def log_states(
-    nodes: Nodes, codes: AnyInts, numbers: Floats, terms: Terms, regression: Floats, pool: ThreadPool = None
-) -> Floats:
-    """Log p(s, x) of one network (n_rows, n_states), x the values that are known.
-
-    Parameters
-    ----------
-    regression : (n_networks, n_regressions, 4, n_cells)
-        Slope, intercept, log_norm and coefficient: log p(x | p) is log_norm - (slope x + coefficient p + intercept)^2.
-    """
-    tree = _native_tree(nodes, terms, regression)
-    cells = tree.log_cells(_int64(codes), numbers, terms.log_table, terms.numeric, regression, pool)
+def log_states(nodes: Nodes, codes: AnyInts, numbers: Floats, terms: Terms, pool: ThreadPool = None) -> Floats:
+    """Log p(s, x) of one network (n_rows, n_states), x the values that are known."""
+    tree = _native_tree(nodes, terms)
+    cells = tree.log_cells(_int64(codes), numbers, terms.log_table, terms.numeric, terms.regression, pool)
     return np.asarray(terms.log_weight[0] + cells[:, terms.structure.cell_of])
 
 
@@ -67,7 +59,6 @@ def e_step(
     labels: NDArray[np.int32] | None,
     weights: Floats | None,
     terms: Terms,
-    regression: Floats,
     hard: bool,
     pool: ThreadPool,
 ) -> Statistics:
@@ -76,7 +67,7 @@ def e_step(
     In either case values that are missing are expected ones, given the state. What is missing with nothing known below
     it is not counted, also not as "missing".
     """
-    tree = _native_tree(nodes, terms, regression)
+    tree = _native_tree(nodes, terms)
     *arrays, sums = tree.e_step(
         _int64(codes),
         numbers,
@@ -86,16 +77,16 @@ def e_step(
         terms.log_weight,
         terms.log_table,
         terms.numeric,
-        regression,
+        terms.regression,
         hard,
-        _n_blocks(nodes, len(codes), terms, regression),
+        _n_blocks(nodes, len(codes), terms),
         pool,
     )
     return Statistics(*arrays, *np.ascontiguousarray(sums.T))
 
 
-def _native_tree(nodes: Nodes, terms: Terms, regression: Floats) -> _native.Tree:
-    n_levels, n_numbers, n_regressions = (a.shape[1] for a in (terms.log_table, terms.numeric, regression))
+def _native_tree(nodes: Nodes, terms: Terms) -> _native.Tree:
+    n_levels, n_numbers, n_regressions = (a.shape[1] for a in (terms.log_table, terms.numeric, terms.regression))
     return _native.Tree(nodes.levels, nodes.parent, nodes.place, n_levels, n_numbers, terms.n_linear, n_regressions)
 
 
@@ -103,9 +94,9 @@ def _int64(codes: AnyInts) -> NDArray[np.int64]:
     return codes.astype(np.int64, order="C", casting="safe", copy=False)
 
 
-def _n_blocks(nodes: Nodes, n_rows: int, terms: Terms, regression: Floats) -> int:
+def _n_blocks(nodes: Nodes, n_rows: int, terms: Terms) -> int:
     """Number of blocks: enough work in each, and no more statistics in all than there are values."""
     work = n_rows * len(nodes.levels)
-    of_cell = terms.log_table.shape[1] + 3 * terms.numeric.shape[1] + 6 * regression.shape[1]
+    of_cell = terms.log_table.shape[1] + 3 * terms.numeric.shape[1] + 6 * terms.regression.shape[1]
     n_statistics: int = of_cell * terms.structure.n_cells
     return min(_MOST_BLOCKS, 1 + work // max(1, n_statistics), 1 + work // _NODES_PER_BLOCK)
