@@ -17,6 +17,7 @@ from fanbayes.model.network import Statistics, Terms
 from fanbayes.model.structure import Structure
 
 ThreadPool = _native.ThreadPool | None
+Posterior = Literal["log_joint", "log_proba", "proba", "states"]
 
 # A block should keep a thread busy for much longer than it takes to hand it over.
 _CELLS_PER_BLOCK = 400_000
@@ -38,7 +39,7 @@ def e_step(table: EncodedTable, terms: Terms, hard: bool, pool: ThreadPool) -> S
 def posterior(
     table: EncodedTable,
     terms: Terms,
-    what: Literal["log_joint", "log_proba", "proba", "states"],
+    what: Posterior,
     pool: ThreadPool,
 ) -> Floats:
     """Probabilities of classes (n_rows, n_classes), or log p(s, x) of states (n_rows, n_states)."""

@@ -15,8 +15,9 @@ from fanbayes.data.caching import cached_property, fields_only
 from fanbayes.data.schema import Schema
 from fanbayes.data.state import Arrays, State, entry, grouped, prefixed, read_array, require
 from fanbayes.data.views import Encodings, View
-from fanbayes.learning.e_step import ThreadPool, posterior
+from fanbayes.learning.e_step import ThreadPool
 from fanbayes.learning.feature_weights import FeatureWeights
+from fanbayes.learning.tree_data import posterior
 from fanbayes.model.network import Network, Terms
 from fanbayes.model.sampling import draw
 from fanbayes.model.state import network_state, read_network
@@ -91,7 +92,7 @@ class NetworkPredictor:
 
     def posterior(self, rows: Encodings, what: Literal["proba", "log_proba"], pool: ThreadPool) -> Floats:
         """p(c | x) or its log, (n_rows, n_classes)."""
-        return posterior(self.view.mix(rows[self.view.schema]), self.terms, what, pool)
+        return posterior(self.network.layout, self.view.mix(rows[self.view.schema]), self.terms, what, pool)
 
     def sample(self, n: int, rng: np.random.Generator) -> Sample:
         """Draw rows and their classes from the network."""

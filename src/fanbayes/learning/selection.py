@@ -19,8 +19,10 @@ from fanbayes.learning.recombination import recombined
 from fanbayes.learning.scores import Criterion, Scores, score
 from fanbayes.learning.starts import labelled_naive_bayes, random_networks, split_networks
 from fanbayes.learning.state import EMState
+from fanbayes.learning.structural_em import ArcSearch, fit_trees
 from fanbayes.model.network import Network, Statistics
 from fanbayes.model.structure import Structure
+from fanbayes.model.tree import TreeLayout
 
 # Passes between two halvings of the starts.
 ROUND = 6
@@ -96,6 +98,7 @@ class Search:
     is_capped: bool = False  # whether larger sizes than the last could have been tried
     per_class: bool = False  # whether each class may have a number of components of its own
     rough: float = 0.0  # tolerance that is enough for now
+    arcs: ArcSearch | None = None  # how arcs between features are found, if there may be any
 
 
 @dataclass(frozen=True)
@@ -116,16 +119,20 @@ def select(problem: Problem, search: Search, n_classes: int, report: Callable[[F
     nb = labelled_naive_bayes(problem, n_classes)
     subsample = cache(problem.data.subsample)  # most sizes ask for as many cases
     fits: list[Fit] = []
+    previous: Network | None = None  # of one component less, without arcs
     of_classes: list[list[Floats]] = [[] for _ in search.criteria]  # scores of each class, size by size
     for size in search.sizes:
-        previous = fits[-1].network if fits and fits[-1].n_components == size - 1 else None
+        if previous is not None and previous.structure.n_components != size - 1:
+            previous = None
         fit = fit_size(problem, search, size, nb, previous, subsample)
         if fit is None:
             break
+        previous = fit.network
+        fit = _with_arcs(problem, search, fit)
         fits.append(fit)
         report(fit)
         best = [Selection(tuple(fits)).best(criterion) for criterion in search.criteria]
-        if search.per_class:
+        if search.per_class and search.arcs is None:
             for scores, criterion in zip(of_classes, search.criteria):
                 scores.append(class_scores(problem, fit.network, criterion))
                 best += np.argmax(scores, axis=0).tolist()
@@ -133,12 +140,24 @@ def select(problem: Problem, search: Search, n_classes: int, report: Callable[[F
             break
     if not fits:
         raise FloatingPointError("every start degenerated; look for columns of extreme values, or raise variance_floor")
-    choices = [tuple(np.argmax(scores, axis=0).tolist()) for scores in of_classes if search.per_class]
+    choices = [tuple(np.argmax(scores, axis=0).tolist()) for scores in of_classes if scores]
     for chosen in dict.fromkeys(choices):  # several criteria may agree
         if len(set(chosen)) > 1 and (fit := _composed(problem, search, fits, chosen)) is not None:
             fits.append(fit)
             report(fit)
     return _with_rivals_finished(problem, replace(search, rough=0.0), fits, report)
+
+
+def _with_arcs(problem: Problem, search: Search, fit: Fit) -> Fit:
+    """The best of the trees that structural EM comes by; or the fit as it is, if arcs are worth nothing."""
+    if search.arcs is None:
+        return fit
+    began, criterion = time.perf_counter() - fit.seconds, search.criteria[0]
+    trees = fit_trees(problem, search.arcs, fit.network, criterion, search.max_iter - 1, search.tol)
+    found = [_finished(on, search, fit.n_components, state, fit.starts, began) for on, state in trees]
+    sound = [f for f in found if np.isfinite(f.scores.log_likelihood)]
+    rivals = sound if search.arcs.full and sound else [fit, *sound]
+    return max(rivals, key=lambda f: float(getattr(f.scores, criterion)))
 
 
 def _with_rivals_finished(
@@ -151,7 +170,7 @@ def _with_rivals_finished(
     def finished(fit: Fit) -> Fit:
         n_passes = search.max_iter - fit.n_iter - 1  # beside the first pass
         behind = all(getattr(fit.scores, criterion) < top - margin for criterion, top in best.items())
-        if fit.converged or behind or n_passes < 1:
+        if fit.converged or behind or n_passes < 1 or isinstance(fit.network.layout, TreeLayout):
             return fit
         began = time.perf_counter() - fit.seconds
         state = run_em(problem, initial_state(problem, fit.network), n_passes, search.tol)

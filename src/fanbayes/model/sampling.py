@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from fanbayes.data.schema import Column, Schema
 from fanbayes.model.network import Network
+from fanbayes.model.tree_network import draw_columns
 
 
 def draw(
@@ -35,12 +36,9 @@ def draw(
     states = rng.choice(structure.n_states, n, p=weight / weight.sum())
     cells = structure.cell_of[states]
 
-    def values(position: int) -> NDArray[Any]:
-        return network.column(position).quantile(cells, np.maximum(rng.random(n), 1e-300))
-
     n_discrete, n_numbers = len(schema.discrete), len(schema.continuous)
-    codes = [values(k) for k in range(n_discrete)]
-    numbers = np.array([values(n_discrete + k) for k in range(n_numbers)]).reshape(n_numbers, n)
+    drawn: list[Any] = draw_columns(network, cells, rng)
+    codes, numbers = drawn[:n_discrete], np.array(drawn[n_discrete:]).reshape(n_numbers, n)
     if mixing is not None:
         numbers = _unmixed(numbers, mixing)
     return in_own_units(

@@ -1,0 +1,219 @@
+"""Which arcs between features: the tree, or forest, of largest weight (Chow & Liu 1968; Friedman et al. 1997).
+
+The weight of an arc is what the log-likelihood of the rows gains by it, over the rows where both columns are observed:
+
+    N_ij I(X_i; X_j | S),    I = sum p(x_i, x_j, s) log [ p(x_i, x_j | s) / (p(x_i | s) p(x_j | s)) ]
+
+with rows completed by their states s. For numbers I is that of normal distributions: the entropy that knowing the level
+takes away, or -1/2 log(1 - rho_s^2). Variances and correlations have the prior of the Gaussian block, worth a few rows,
+without which two rows would determine each other. In a forest, an arc has to pay for its parameters as in the score.
+
+Weights are symmetric, but a discrete column has no continuous parent. Prim's algorithm that takes the discrete columns
+first finds the best of the trees that obey this; it needs the weights of one column with those not yet taken at a time,
+so that nothing quadratic is kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import logsumexp, xlogy
+
+from fanbayes import _native
+from fanbayes.arrays import Floats, Ints
+from fanbayes.data.table import EncodedTable
+from fanbayes.learning.e_step import ThreadPool
+from fanbayes.learning.tree_data import posterior
+from fanbayes.model.blocks.normal import A, B
+from fanbayes.model.network import Network
+from fanbayes.model.tree import MOST_PAIRS, MOST_SELECTED, Tree
+
+# Responsibilities below this do not matter for which arcs are the best.
+_NEGLIGIBLE = 1e-4
+
+_NUMBERS_AT_ONCE = 1 << 22
+
+
+@dataclass(frozen=True)
+class CompletedRows:
+    """Rows with their states: a row that may be in several is there several times, with its responsibilities.
+
+    Attributes
+    ----------
+    table : EncodedTable, whose labels are states, of all columns as they are
+    n_states : int
+    """
+
+    table: EncodedTable
+    n_states: int
+
+
+def completed(table: EncodedTable, network: Network, pool: ThreadPool) -> CompletedRows:
+    """Rows (not fused) completed by their states under a network of one."""
+    structure, n_states = network.structure, network.structure.n_states
+    if structure.n_components == 1 and table.labels is not None and (table.labels >= 0).all():
+        return CompletedRows(table, n_states)
+    rows, states, weights = [], [], []
+    for at in range(0, table.n_rows, 65_536):
+        piece = table.only(np.arange(at, min(at + 65_536, table.n_rows)))
+        log_p = posterior(network.layout, piece, network.terms, "states", pool)
+        if piece.labels is not None:
+            other = (piece.labels[:, None] >= 0) & (piece.labels[:, None] != structure.class_of)
+            log_p = np.where(other, -np.inf, log_p)
+        p = np.exp(log_p - logsumexp(log_p, axis=1, keepdims=True))
+        p[p < _NEGLIGIBLE] = 0.0
+        row, state = np.nonzero(p)
+        rows.append(row + at)
+        states.append(state)
+        weights.append((p / p.sum(axis=1, keepdims=True))[row, state] * piece.case_weights[row])
+    labels = np.concatenate(states).astype(np.int32)
+    found = replace(table.only(np.concatenate(rows)), labels=labels, weights=np.concatenate(weights))
+    return CompletedRows(found, n_states)
+
+
+def best_tree(rows: CompletedRows, price: float, *, full: bool, root: int | None, pool: ThreadPool) -> Tree:
+    """The tree of largest weight.
+
+    Parameters
+    ----------
+    price : what an arc has to gain for each of its parameters
+    full : whether columns are joined whatever the price
+    root : column to begin with; None: the one that tells most about the state
+    """
+    weights = _Weights(rows, 0.0 if full else price, pool)
+    n_discrete, n = weights.n_discrete, weights.n_columns
+    least = -np.inf if full else 0.0
+    gain, parent = np.full(n, least), np.full(n, -1, dtype=np.intp)
+    left = np.ones(n, dtype=bool)
+    about_state = weights.about_state()
+    while left.any():
+        first = np.flatnonzero(left[:n_discrete])  # discrete columns before numbers
+        open_ = first if len(first) else np.flatnonzero(left)
+        i = int(open_[np.argmax(gain[open_])])
+        if parent[i] < 0:  # nothing to join: a root
+            i = int(open_[np.argmax(about_state[open_])]) if root is None or not left[root] else root
+        left[i] = False
+        others = np.flatnonzero(left)
+        found = weights.of(i, others)
+        better = found > gain[others]
+        gain[others[better]], parent[others[better]] = found[better], i
+    weight = np.where(parent >= 0, gain + weights.cost(parent), 0.0)
+    return Tree(tuple(parent.tolist()), tuple(weight.tolist()))
+
+
+class _Weights:
+    """Weights of arcs, less their price."""
+
+    def __init__(self, rows: CompletedRows, price: float, pool: ThreadPool) -> None:
+        table, layout = rows.table, rows.table.layout
+        assert table.labels is not None
+        self.table, self.states, self.n_states = table, table.labels, rows.n_states
+        self.price, self.pool = price, pool
+        self.n_discrete = layout.n_discrete
+        self.n_columns = layout.n_discrete + layout.n_numbers
+        self.n_levels = layout.n_levels
+        self.is_normal = np.array([d == "gaussian" for d in layout.distributions], dtype=bool)
+        self.pairs = _native.Pairs(
+            table.narrow,
+            table.wide,
+            table.numbers,
+            layout.first_level.tolist(),
+            table.labels,
+            rows.n_states,
+            table.weights,
+        )
+
+    def about_state(self) -> Floats:
+        """N I(X_i; S) of each column (n_columns,): the root's claim."""
+        found = np.zeros(self.n_columns)
+        for i in range(self.n_discrete):
+            key = self.table.codes_of(i).astype(np.int64) * self.n_states + self.states
+            counts = np.bincount(key, self.table.case_weights, (int(self.n_levels[i]) + 1) * self.n_states)
+            found[i] = _information(np.asarray(counts, dtype=np.float64).reshape(-1, self.n_states)[:-1, :, None])
+        for k in np.flatnonzero(self.is_normal).tolist():
+            n, x, _, xx, *_ = self.pairs.products(k, [k], self.pool).reshape(6, -1)
+            within, total = _log_likelihood(n, x, xx), _log_likelihood(n.sum(), x.sum(), xx.sum())
+            found[self.n_discrete + k] = within.sum() - total
+        return found
+
+    def cost(self, parent: Ints) -> Floats:
+        """Price of the parameters of each column's arc (n_columns,)."""
+        found = np.zeros(self.n_columns)
+        for j, i in enumerate(parent.tolist()):
+            if i >= 0:
+                found[j] = self.price * float(self._n_parameters(i, np.array([j]))[0])
+        return found
+
+    def _n_parameters(self, i: int, others: Ints) -> Floats:
+        """Parameters of arcs from a column to others."""
+        is_number = others >= self.n_discrete
+        if i >= self.n_discrete:
+            return np.full(len(others), float(self.n_states))
+        free = np.where(is_number, 2, np.append(self.n_levels, 0)[np.where(is_number, -1, others)] - 1)
+        return np.asarray(self.n_states * (self.n_levels[i] - 1.0) * free)
+
+    def of(self, i: int, others: Ints) -> Floats:
+        """Weights of arcs from a column to others; -inf where there can be none."""
+        found = np.full(len(others), -np.inf)
+        is_number = others >= self.n_discrete
+        allowed = np.zeros(len(others), dtype=bool)
+        if i < self.n_discrete:
+            sizes = self.n_levels[i] * (self.n_levels[others[~is_number]] + 1)
+            allowed[~is_number] = sizes <= MOST_PAIRS
+            allowed[is_number] = self.n_levels[i] <= MOST_SELECTED
+        else:
+            allowed[is_number] = self.is_normal[i - self.n_discrete]
+        allowed[is_number] &= self.is_normal[others[is_number] - self.n_discrete]
+        for kind, weigh in ((~is_number, self._discrete), (is_number, self._number)):
+            at = np.flatnonzero(kind & allowed)
+            if len(at):
+                found[at] = weigh(i, others[at])
+        return found - self.price * self._n_parameters(i, others)
+
+    def _discrete(self, i: int, others: Ints) -> Floats:
+        """N I(X_i; X_j | S) of discrete columns, those of as many levels at once."""
+        found, n_own = np.empty(len(others)), int(self.n_levels[i]) + 1
+        sizes = self.n_levels[others] + 1
+        for size in np.unique(sizes).tolist():
+            alike, each = np.flatnonzero(sizes == size), n_own * size * self.n_states
+            step = max(1, _NUMBERS_AT_ONCE // each)
+            for at in np.split(alike, range(step, len(alike), step)):
+                n = self.pairs.counts(i, others[at].tolist(), self.pool).reshape(len(at), n_own, size, self.n_states)
+                found[at] = _information(n[:, :-1, :-1])
+        return found
+
+    def _number(self, i: int, others: Ints) -> Floats:
+        """What the log-likelihood of numbers gains by a normal distribution a level, or by a regression."""
+        numbers = others - self.n_discrete
+        if i < self.n_discrete:
+            sums = self.pairs.moments(i, numbers.tolist(), self.pool)
+            n, x, xx = np.moveaxis(sums.reshape(len(others), -1, 3, self.n_states)[:, :-1], 2, 0)
+            apart = _log_likelihood(n, x, xx).sum(axis=(1, 2))
+            return np.asarray(apart - _log_likelihood(n.sum(axis=1), x.sum(axis=1), xx.sum(axis=1)).sum(axis=1))
+        sums = self.pairs.products(i - self.n_discrete, numbers.tolist(), self.pool).reshape(
+            len(others), 6, self.n_states
+        )
+        n, p, x, pp, xx, xp = np.moveaxis(sums, 1, 0)
+        some = np.maximum(n, 1e-300)
+        covariance = xp - x * p / some
+        spread = np.maximum(xx - x**2 / some, 0.0) + 2 * B, np.maximum(pp - p**2 / some, 0.0) + 2 * B
+        correlation2 = np.minimum(covariance**2 / (spread[0] * spread[1]), 1 - 1e-12)
+        return np.asarray(-0.5 * (n * np.log1p(-correlation2)).sum(axis=1))
+
+
+def _information(n: Floats) -> Floats:
+    """N I(X; Y | Z) of counts (..., x, y, z)."""
+
+    def sums(*axes: int) -> Floats:
+        total = n.sum(axis=axes, keepdims=True)
+        return np.asarray(xlogy(total, total).sum(axis=(-3, -2, -1)))
+
+    return np.asarray(xlogy(n, n).sum(axis=(-3, -2, -1)) + sums(-3, -2) - sums(-3) - sums(-2))
+
+
+def _log_likelihood(n: Floats, x: Floats, xx: Floats) -> Floats:
+    """Log-likelihood, but for constants, of numbers with these sums under their own normal distribution."""
+    spread = np.maximum(xx - x**2 / np.maximum(n, 1e-300), 0.0)
+    variance = (2 * B + spread) / (n + 2 * A + 3)
+    return np.asarray(-0.5 * (n * np.log(variance) + spread / variance))
