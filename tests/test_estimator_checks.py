@@ -11,6 +11,7 @@ from fanbayes import (
     FMClassifier,
     MDLPDiscretizer,
     NBClassifier,
+    TANClassifier,
 )
 
 ESTIMATORS = [
@@ -19,6 +20,9 @@ ESTIMATORS = [
     FANClassifier(),
     FANClassifier(n_components=2, mixing="per_class", algorithm="cem"),
     FANClassifier(variance_estimator="paper", discretize="mdlp"),
+    FANClassifier(n_components=2, tree="full"),
+    TANClassifier(),
+    TANClassifier(tree="full", discretize="mdlp"),
     FMClassifier(),
     FANClassifierCV(effort="fast", cv=2),
     AODEClassifier(),

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from fanbayes.estimators.classifiers import FANClassifier, FMClassifier, NBClassifier
     from fanbayes.estimators.discretizer import MDLPDiscretizer
     from fanbayes.estimators.fan_cv import FANClassifierCV
+    from fanbayes.estimators.tan import TANClassifier
     from fanbayes.files.model_file import ModelFileError, load, save
 
 __version__ = "0.1.0"
@@ -31,6 +32,7 @@ __all__ = [
     "MDLPDiscretizer",
     "ModelFileError",
     "NBClassifier",
+    "TANClassifier",
     "adjust_prior",
     "datasets",
     "decide",
@@ -49,6 +51,7 @@ _WHERE = {
     "fanbayes.estimators.aode": ["AODEClassifier"],
     "fanbayes.estimators.boosted_nb": ["BoostedNBClassifier"],
     "fanbayes.estimators.discretizer": ["MDLPDiscretizer"],
+    "fanbayes.estimators.tan": ["TANClassifier"],
     "fanbayes.decisions.classifier": ["CostSensitiveClassifier"],
     "fanbayes.decisions.costs": ["decide"],
     "fanbayes.decisions.priors": ["adjust_prior", "estimate_prior"],

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from fanbayes.arrays import Floats
-from fanbayes.data.frames import from_user_table, to_user_table
+from fanbayes.data.frames import from_user_table, rows_of, to_user_table
 from fanbayes.data.schema import Column, Schema
 from fanbayes.data.state import Arrays, State, entry, read_array, read_table, require
 from fanbayes.data.table import EncodedTable
@@ -26,16 +26,19 @@ from fanbayes.estimators.tabular import TableClassifier, check_numbers
 from fanbayes.estimators.validation import require_choice, require_integer, require_real
 from fanbayes.explanation.contributions import Explanation, explain
 from fanbayes.explanation.description import describe_network
-from fanbayes.explanation.tables import feature_parameters
+from fanbayes.explanation.tables import arcs, feature_parameters
 from fanbayes.learning.data import InMemoryData
-from fanbayes.learning.e_step import posterior, thread_pool
+from fanbayes.learning.e_step import Posterior, thread_pool
 from fanbayes.learning.em import Problem
 from fanbayes.learning.predictor import NetworkPredictor
 from fanbayes.learning.scores import Criterion
 from fanbayes.learning.selection import Fit, Search, Selection, select
+from fanbayes.learning.structural_em import ArcSearch
+from fanbayes.learning.tree_data import posterior
 from fanbayes.model.blocks import EstimationOptions, of_numbers
 from fanbayes.model.blocks.base import Estimator, Tying
 from fanbayes.model.network import Network
+from fanbayes.model.tree_network import marginal_network
 
 
 @dataclass(frozen=True)
@@ -87,6 +90,7 @@ class NetworkClassifier(TableClassifier):
         check_numbers(schema, table)
         search = self._search(cases.classes, table.total_weight)
         search = replace(search, criteria=criteria or search.criteria)
+        search = replace(search, arcs=self._arcs(schema, table))
         table = table.fused()
         if max(search.sizes) > 1:  # there will be many passes: prepare for them
             table = table.collapsed().by_class()
@@ -113,6 +117,10 @@ class NetworkClassifier(TableClassifier):
                 raise ValueError(f"distributions has column {names[j]!r} twice")
             found[j] = distribution
         return {j: distribution for j, distribution in found.items() if distribution != Column.distribution}
+
+    def _arcs(self, schema: Schema, table: EncodedTable) -> ArcSearch | None:
+        """How arcs between features are found; None where there are none."""
+        return None
 
     def _options(self) -> EstimationOptions:
         return EstimationOptions(
@@ -232,21 +240,31 @@ class NetworkClassifier(TableClassifier):
     def _table(self, X: Any) -> EncodedTable:
         return self._encode(X, (self.schema_,)).tables[0]
 
-    def _run(self, table: EncodedTable, what: Literal["log_joint", "log_proba", "proba", "states"]) -> Floats:
-        return posterior(table, self.network_.terms, what, thread_pool(self._n_threads()))
+    def _run(self, table: EncodedTable, what: Posterior) -> Floats:
+        network = self.network_
+        return posterior(network.layout, table, network.terms, what, thread_pool(self._n_threads()))
 
     def _log_units(self, table: EncodedTable) -> Floats:
         """Log of the units of each row's observed numbers (n_samples,), less the base measures of their blocks."""
         scales = np.array([self.schema_[j].log_scale for j in self.schema_.continuous])
         units: Floats = (~np.isnan(table.numbers)) @ scales
         n_discrete = table.layout.n_discrete
-        for p in self.network_.model.places:
+        for p in replace(self.network_.model, layout=table.layout).places:
             if p.block.term != "lookup":
                 columns = slice(p.columns.start - n_discrete, p.columns.stop - n_discrete)
                 units = units - p.block.log_base_measure(table.numbers[:, columns])
         return units
 
     # ------------------------------------------------------------ looking inside
+
+    @property
+    def edges_(self) -> Any:
+        """Arcs between features, the strongest first: a table of "feature", "parent" and "weight".
+
+        The weight is what the log-likelihood gains by the arc, N I(feature; parent | class, component), in nats.
+        """
+        check_is_fitted(self)
+        return to_user_table(arcs(self.network_, self.schema_), self.schema_.frame)
 
     @property
     def component_prior_(self) -> Floats:
@@ -264,9 +282,10 @@ class NetworkClassifier(TableClassifier):
         Returns
         -------
         table
-            With columns "class" and "component" (as far as the feature depends on them), then "level" and
-            "probability" of a discrete feature, "rate" of counts, or "mean" and "variance", in the column's
-            unit, of other numbers and of a number that is constant.
+            With columns "class" and "component" (as far as the feature depends on them), "given", the level of its
+            parent among the features if that is discrete, then "level" and "probability" of a discrete feature, "rate"
+            of counts, "intercept", "slope" and "variance" of a regression on a continuous parent, or "mean" and
+            "variance", in the column's unit, of other numbers and of a number that is constant.
         """
         check_is_fitted(self)
         columns = feature_parameters(self.network_, self.schema_, feature, self.classes_.tolist())
@@ -284,8 +303,9 @@ class NetworkClassifier(TableClassifier):
             "n_parameters": self.network_.model.n_parameters,
             "log_likelihood": self.log_likelihood_,
             "converged": self.converged_,
+            "arcs": rows_of(self.edges_),
             "scores": {name: selection[name][self.best_index_] for name in ("icl", "bic", "aic", "cs")},
-            **describe_network(self.network_, self.schema_, self.classes_.tolist()),
+            **describe_network(marginal_network(self.network_), self.schema_, self.classes_.tolist()),
         }
 
     # ------------------------------------------------------------ files

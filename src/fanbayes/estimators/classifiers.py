@@ -12,10 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from fanbayes.data.schema import Schema
+from fanbayes.data.table import EncodedTable
 from fanbayes.estimators.base import NetworkClassifier
 from fanbayes.estimators.validation import require_choice, require_integer, seed_of
 from fanbayes.learning.scores import Criterion
 from fanbayes.learning.selection import Search
+from fanbayes.learning.structural_em import ArcSearch
 from fanbayes.model.state import FAN
 from fanbayes.model.structure import Mixing, Structure, fan, finite_mixture, naive_bayes
 
@@ -135,6 +138,10 @@ class FANClassifier(_HiddenClassifier):
         Expectation-maximisation (8), or classification EM (9), which assigns each row to one component.
     mixing : {"shared", "per_class"}, default="shared"
         Whether the hidden variable has one distribution p(h) or one for each class, p(h | c).
+    tree : {"none", "full", "forest"}, default="none"
+        Arcs between features beside the hidden variable, one tree for all classes and components, learnt anew between
+        runs of EM: all features in one tree, or only arcs by which the score rises. With one component it is
+        `TANClassifier`. With `mixing="per_class"`, all classes then have as many components.
     alpha : float, default=1.0
         Added to every count (Laplace's rule), for features, classes and components.
     variance_estimator : {"map", "paper"}, default="map"
@@ -205,12 +212,14 @@ class FANClassifier(_HiddenClassifier):
     """
 
     mixing: Mixing = "shared"
+    tree: Literal["none", "full", "forest"] = "none"
 
     _kinds = FAN
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         require_choice("mixing", self.mixing, ("shared", "per_class"))
+        require_choice("tree", self.tree, ("none", "full", "forest"))
 
     def _check_n_components(self) -> None:
         if not isinstance(self.n_components, Mapping):
@@ -231,6 +240,9 @@ class FANClassifier(_HiddenClassifier):
         sizes = [int(self.n_components[label]) for label in classes.tolist()]
         found = self._search_for(max(sizes), len(classes), n_cases)
         return replace(found, structure_of=lambda _: fan(sizes, "per_class"), per_class=False)
+
+    def _arcs(self, schema: Schema, table: EncodedTable) -> ArcSearch | None:
+        return None if self.tree == "none" else ArcSearch(table.collapsed(), self.tree == "full")
 
     @property
     def components_per_class_(self) -> dict[Any, int]:

@@ -36,8 +36,10 @@ from fanbayes.data.frames import to_user_table
 from fanbayes.data.schema import Schema
 from fanbayes.data.table import EncodedTable
 from fanbayes.explanation.information import information_gain
+from fanbayes.explanation.tree import column_log_prob, tree_information_gain
 from fanbayes.model.blocks.categorical import level_names
 from fanbayes.model.network import Network
+from fanbayes.model.tree import TreeLayout
 
 TOLERANCE = 1e-10
 """How closely prior and contributions add up to the log-odds (relative, where the terms exceed 1)."""
@@ -183,7 +185,10 @@ def explain(
     by_feature = np.zeros((table.n_rows, len(schema.columns)))
     by_feature[:, schema.discrete + schema.continuous] = found.contributions
     missing = missing_values(schema, table)
-    gain = information_gain(network, schema, softmax(log_states, axis=1), missing)
+    if isinstance(network.layout, TreeLayout):
+        gain = tree_information_gain(network, schema, table, missing)
+    else:
+        gain = information_gain(network, schema, softmax(log_states, axis=1), missing)
     return told(replace(found, contributions=by_feature), "component", schema, table, classes[chosen], gain)
 
 
@@ -228,17 +233,13 @@ def attribute(network: Network, table: EncodedTable, pairs: Ints) -> Attribution
         If prior and contributions miss the log-odds by more than `TOLERANCE`; the rest is never shared out.
     """
     layout, structure = network.layout, network.structure
-    levels = layout.first_level[:-1] + table.codes_of_columns()  # (n_rows, n_discrete)
     states, log_weight = _states_of_classes(network)
-    size = (layout.n_discrete + layout.n_numbers) * states.shape[1]
+    size = (layout.n_discrete + layout.n_numbers + layout.n_regressions) * states.size
     step = max(1, _NUMBERS_AT_ONCE // max(1, size))
     blocks = []
     for i in range(0, table.n_rows, step):
-        block = slice(i, i + step)
-        one, other = (
-            _terms(network, levels[block], table.numbers[block], table.pairs[block], states[c], log_weight[c])
-            for c in pairs[block].T
-        )
+        rows = np.arange(i, min(i + step, table.n_rows))
+        one, other = (_terms(network, table.only(rows), states[c], log_weight[c]) for c in pairs[rows].T)
         blocks.append(
             Attribution(
                 one.log_joint - other.log_joint,
@@ -249,7 +250,7 @@ def attribute(network: Network, table: EncodedTable, pairs: Ints) -> Attribution
             )
         )
         size_of_terms = np.abs(one.terms).sum(axis=1) + np.abs(other.terms).sum(axis=1)
-        check_sum(blocks[-1], size_of_terms, np.arange(i, i + len(blocks[-1].prior)))
+        check_sum(blocks[-1], size_of_terms, rows)
     return Attribution(*(np.concatenate([getattr(b, f.name) for b in blocks]) for f in fields(Attribution)))
 
 
@@ -264,9 +265,9 @@ class _Terms:
     responsibility: Floats  # (n,)
 
 
-def _terms(network: Network, levels: Ints, numbers: Floats, pairs: Floats, states: Ints, log_weight: Floats) -> _Terms:
+def _terms(network: Network, table: EncodedTable, states: Ints, log_weight: Floats) -> _Terms:
     """A_i(c) of rows, given the states (n, n_components) of their classes and log p(c, h)."""
-    log_p = network.terms.log_prob(levels, numbers, pairs, network.structure.cell_of[states])
+    log_p = _log_prob(network, table, network.structure.cell_of[states])
     slope = log_p.sum(axis=1)
     log_joint = logsumexp(log_weight + slope, axis=1)
     responsible = np.argmax(log_weight + slope, axis=1)
@@ -278,6 +279,14 @@ def _terms(network: Network, levels: Ints, numbers: Floats, pairs: Floats, state
         states[row, responsible],
         np.exp((log_weight + slope)[row, responsible] - log_joint),
     )
+
+
+def _log_prob(network: Network, table: EncodedTable, cells: Ints) -> Floats:
+    """What each column adds (n_rows, n_columns, n) in the cells (n_rows, n) of each row."""
+    if isinstance(network.layout, TreeLayout):
+        return np.take_along_axis(column_log_prob(network, table), cells[:, None, :], axis=2)
+    levels = network.layout.first_level[:-1] + table.codes_of_columns()
+    return network.terms.log_prob(levels, table.numbers, table.pairs, cells)
 
 
 def path_weights(log_weight: Floats, slope: Floats) -> Floats:

@@ -10,6 +10,7 @@ import numpy as np
 from fanbayes.data.schema import Schema
 from fanbayes.model.blocks.categorical import level_names
 from fanbayes.model.network import Network
+from fanbayes.model.tree import TreeLayout
 
 
 def feature_parameters(
@@ -20,23 +21,66 @@ def feature_parameters(
     Returns
     -------
     dict of equally long columns
-        "class" and "component" as far as the feature depends on them, then what its block describes: "level" and
-        "probability", "mean" and "variance", "rate".
+        "class" and "component" as far as the feature depends on them, "given", the level of its discrete parent if it
+        has one, then what its block describes: "level" and "probability", "mean" and "variance", "rate", or
+        "intercept", "slope" and "variance" of its regression on a continuous parent.
     """
     j = schema.position(feature)
     column, n = schema[j], network.structure.n_cells
+    given: dict[str, list[Any]] = {}
     if column.is_informative:
-        found = network.column(schema.position_in_layout[j]).describe(column)
+        parts, given = _parts(network, schema, j)
     elif column.kind == "continuous":
-        found = {"mean": np.full(n, column.centre), "variance": np.zeros(n)}
+        parts = [{"mean": np.full(n, column.centre), "variance": np.zeros(n)}]
     else:
-        found = {"level": level_names(column), "probability": np.ones((len(level_names(column)), n))}
-    table = _cells(network, classes)
-    if "level" in found:
-        levels = found.pop("level")
-        table = {name: [v for v in values for _ in levels] for name, values in table.items()}
-        table["level"] = levels * n
-    return table | {name: np.transpose(values).ravel().tolist() for name, values in found.items()}
+        parts = [{"level": level_names(column), "probability": np.ones((len(level_names(column)), n))}]
+    levels = {"level": parts[0]["level"]} if "level" in parts[0] else {}
+    table = _product(_cells(network, classes), given, levels)
+    # Of cells, parts and levels: (n_parts, n_levels, n_cells) -> the order of the table.
+    return table | {
+        name: np.moveaxis(np.stack([part[name] for part in parts]), -1, 0).ravel().tolist()
+        for name in parts[0]
+        if name != "level"
+    }
+
+
+def _parts(network: Network, schema: Schema, j: int) -> tuple[list[dict[str, Any]], dict[str, list[Any]]]:
+    """What is known of a column, for each level of its parent if that is discrete; and these levels, as "given"."""
+    layout, i = network.layout, schema.position_in_layout[j]
+    if not isinstance(layout, TreeLayout) or layout.tree.parent[i] < 0:
+        first = int(layout.first_part[i]) if isinstance(layout, TreeLayout) else i
+        return [network.column(first).describe(schema[j])], {}
+    first, parent = int(layout.first_part[i]), schema[(schema.discrete + schema.continuous)[layout.tree.parent[i]]]
+    if parent.kind == "continuous":
+        return [network.column(first).describe(schema[j], parent)], {}
+    names = level_names(parent)
+    return [network.column(first + u).describe(schema[j]) for u in range(len(names))], {"given": names}
+
+
+def _product(*tables: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    """Every row of one table beside every row of the next."""
+    joined: dict[str, list[Any]] = {}
+    for table in tables:
+        n = len(next(iter(table.values()), [None])) if table else 1
+        m = len(next(iter(joined.values()), [None])) if joined else 1
+        joined = {name: [v for v in values for _ in range(n)] for name, values in joined.items()}
+        joined |= {name: values * m for name, values in table.items()}
+    return joined
+
+
+def arcs(network: Network, schema: Schema) -> dict[str, list[Any]]:
+    """Arcs between features, the strongest first: "feature", "parent" and "weight"."""
+    layout = network.layout
+    if not isinstance(layout, TreeLayout):
+        return {"feature": [], "parent": [], "weight": []}
+    names = [schema[j].name for j in schema.discrete + schema.continuous]
+    tree = layout.tree
+    order = [i for i in np.argsort(-np.array(tree.weight), kind="stable").tolist() if tree.parent[i] >= 0]
+    return {
+        "feature": [names[i] for i in order],
+        "parent": [names[tree.parent[i]] for i in order],
+        "weight": [tree.weight[i] for i in order],
+    }
 
 
 def _cells(network: Network, classes: Sequence[Any]) -> dict[str, list[Any]]:

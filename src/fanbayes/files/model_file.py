@@ -21,6 +21,7 @@ from fanbayes.estimators.boosted_nb import BoostedNBClassifier
 from fanbayes.estimators.classifiers import FANClassifier, FMClassifier, NBClassifier
 from fanbayes.estimators.fan_cv import FANClassifierCV
 from fanbayes.estimators.tabular import TableClassifier
+from fanbayes.estimators.tan import TANClassifier
 from fanbayes.files.atomic import write_file
 from fanbayes.files.container import Path, pack, read, unpack
 
@@ -29,7 +30,15 @@ _MAPPINGS = {"n_components": int, "distributions": str}
 
 _CLASSIFIERS: dict[str, type[TableClassifier]] = {
     c.__name__: c
-    for c in (FANClassifierCV, FANClassifier, FMClassifier, NBClassifier, BoostedNBClassifier, AODEClassifier)
+    for c in (
+        FANClassifierCV,
+        FANClassifier,
+        FMClassifier,
+        NBClassifier,
+        TANClassifier,
+        BoostedNBClassifier,
+        AODEClassifier,
+    )
 }
 _CLASS_TYPES = {
     **dict.fromkeys(("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"), (int,)),

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
 
 from fanbayes.data.schema import Schema
-from fanbayes.data.state import Arrays, State, entry, read_array, require, require_names
-from fanbayes.data.table import layout_of
+from fanbayes.data.state import Arrays, State, entry, read_array, refuse, require, require_names
+from fanbayes.data.table import Layout, layout_of
 from fanbayes.model.blocks import EstimationOptions, of_numbers
 from fanbayes.model.network import Model, Network
 from fanbayes.model.structure import Structure, fan, finite_mixture, naive_bayes
+from fanbayes.model.tree import MOST_PAIRS, Tree, TreeLayout, tree_layout
 
 # Factors of the weights -> structure, given the number of components of each class.
 _STRUCTURES: dict[tuple[str, ...], Callable[[list[int]], Structure]] = {
@@ -32,6 +34,8 @@ def network_state(network: Network) -> State:
         "n_components": np.bincount(structure.class_of).tolist(),
         "variance_tying": network.model.options.variance_tying,
     }
+    if isinstance(network.layout, TreeLayout):
+        values["tree"] = {"parent": list(network.layout.tree.parent), "weight": list(network.layout.tree.weight)}
     factors = zip(structure.factors, structure.split(network.factors[0]))
     arrays = {f"log_factor.{f.name}": theta for f, theta in factors}
     for place, cells, shared in network.parts:
@@ -66,12 +70,13 @@ def read_network(
     normalised : whether distributions have to sum to one
     bounded : whether parameters have to be such that members of an average can be added up
     """
+    require(not (bounded and "tree" in values), "its members are damaged")
     structure = _structure(values, arrays, n_classes, kinds)
     tying = entry(values, "variance_tying", str)
     require(tying in ("none", "class", "all"), "its structure is inconsistent")
     known = {schema[j].distribution for j in schema.continuous} <= set(of_numbers())
     require(known, "it has a distribution that is unknown")
-    model = Model(structure, layout_of(schema), EstimationOptions(variance_tying=tying))
+    model = Model(structure, _layout(values, arrays, layout_of(schema)), EstimationOptions(variance_tying=tying))
     require_names(arrays, set(_shapes(model)))
     found = {name: read_array(arrays, name, shape) for name, shape in _shapes(model).items()}
     for x in found.values():
@@ -95,6 +100,32 @@ def read_network(
             in_bounds = (np.abs(mean) <= 1e8).all() and (np.abs(np.log10(variance)) <= 16).all()
             require(in_bounds, "its members are damaged")
     return network
+
+
+def _layout(values: dict[str, Any], arrays: Arrays, base: Layout) -> Layout:
+    """Layout of the columns, with their arcs if there are any, which have to be in some proportion to the arrays."""
+    if "tree" not in values:
+        return base
+    flaw, tree = "its tree is damaged", entry(values, "tree", dict)
+    parent, weight = entry(tree, "parent", list), entry(tree, "weight", list)
+    n, n_discrete = base.n_discrete + base.n_numbers, base.n_discrete
+    require(len(parent) == len(weight) == n, flaw)
+    require(all(type(p) is int and -1 <= p < n for p in parent), flaw)
+    require(all(type(w) is float and math.isfinite(w) for w in weight), flaw)
+    require(all(base.distributions[k] == "gaussian" for k in _in_arcs(parent, n_discrete)), flaw)
+    sizes = [int(base.n_levels[i]) + 1 if i < n_discrete else 1 for i in range(n)]
+    pairs = [sizes[i] * (sizes[p] - 1) if 0 <= p < n_discrete else sizes[i] for i, p in enumerate(parent)]
+    require(max(pairs, default=0) <= MOST_PAIRS and sum(pairs) <= 64 + sum(a.size for a in arrays.values()), flaw)
+    try:
+        return tree_layout(base, Tree(tuple(parent), tuple(weight)))
+    except ValueError as error:
+        refuse(f"its tree is damaged: {error}")
+
+
+def _in_arcs(parent: list[int], n_discrete: int) -> set[int]:
+    """Numbers that have arcs to or from them."""
+    ends = {end for i, p in enumerate(parent) if p >= 0 for end in (i, p)}
+    return {i - n_discrete for i in ends if i >= n_discrete}
 
 
 def _structure(values: dict[str, Any], arrays: Arrays, n_classes: int, kinds: Collection[tuple[str, ...]]) -> Structure:

@@ -4,9 +4,10 @@ A display holds numbers; `from_estimator` takes them from a fitted classifier an
 again. `ax_` and `figure_` are what it has drawn on.
 """
 
+from fanbayes.plotting.arcs import ArcDisplay
 from fanbayes.plotting.components import ComponentDisplay
 from fanbayes.plotting.reliability import ReliabilityDisplay
 from fanbayes.plotting.selection import SelectionDisplay
 from fanbayes.plotting.trace import TraceDisplay
 
-__all__ = ["ComponentDisplay", "ReliabilityDisplay", "SelectionDisplay", "TraceDisplay"]
+__all__ = ["ArcDisplay", "ComponentDisplay", "ReliabilityDisplay", "SelectionDisplay", "TraceDisplay"]
