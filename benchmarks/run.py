@@ -30,6 +30,7 @@ SECTIONS = [
     "iteration",
     "roofline",
     "naive_bayes",
+    "tan",
     "acceleration",
     "starts",
     "whole_job",

@@ -75,7 +75,6 @@ def evaluate(
     """
     if effort is not None and Model.FAN_CV not in (model or ()):
         raise WrongUse("--effort is of fan-cv: leave it out, or add --model fan-cv.")
-    criterion = criterion or "icl"
     if html is not None:
         require_target(html, data)
     if out is not None and out.exists() and not out.is_dir():
@@ -115,7 +114,7 @@ def evaluate(
     }
     about = [
         f"{len(dataset.y)} rows, {len(dataset.kinds)} features, classes {', '.join(dataset.classes)}.",
-        f"Stratified {folds}-fold cross-validation, components chosen by {criterion.upper()}, seed {seed}"
+        f"Stratified {folds}-fold cross-validation, components chosen by {(criterion or 'icl').upper()}, seed {seed}"
         f"{', continuous columns discretised' if discretize else ''}.",
     ]
     if html is not None:

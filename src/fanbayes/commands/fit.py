@@ -75,7 +75,6 @@ def fit(
         raise WrongUse(f"{model.value} does not choose a number of components: leave out --criterion.")
     if effort is not None and not takes(model, "effort"):
         raise WrongUse(f"{model.value} has no --effort: leave it out, or choose --model fan-cv.")
-    criterion = criterion or "icl"
     require_target(out, data)
     from fanbayes.commands.rows import Reading, read_labelled
     from fanbayes.commands.show import print_members, score_text
@@ -103,7 +102,7 @@ def fit(
     if not json:
         _print_columns(console, dataset, columns, clf._learns_from_unlabelled)
     note_training_traps(dataset)
-    chooses = takes(model, "criterion")
+    chooses, criterion = takes(model, "n_components"), criterion or "icl"
     clf.set_params(verbose=not (json or chooses) and console.is_terminal)
     candidates = _candidates(console, criterion, silent=json or not chooses)
     with warnings_as_notes(), candidates as report, reported_to(report):
@@ -254,12 +253,17 @@ def _print_choice(console: Console, clf: NetworkClassifier, model: Model, criter
     n = clf.n_components_
     size = f"{n} component{'s' if n > 1 else ''}"
     tried = len(from_user_table(clf.selection_)["n_components"])
+    if n_arcs := len(from_user_table(clf.edges_)["feature"]):
+        console.print(f"Arcs between features: {n_arcs}.")
     if model is Model.NB:
         console.print("Naive Bayes: nothing to choose.")
+    elif model is Model.TAN:
+        if not n_arcs:
+            console.print("No arc between features pays: this is naive Bayes.")
     elif tried == 1:
         console.print(f"{model.title} with {size}, as asked for.")
     else:
-        also = " This is naive Bayes." if n == 1 and model is not Model.FM else ""
+        also = " This is naive Bayes." if n == 1 and model is not Model.FM and not n_arcs else ""
         console.print(f"Chosen by {criterion.upper()}: {size}, of {tried} numbers tried.{also}")
 
 

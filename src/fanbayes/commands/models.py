@@ -10,6 +10,7 @@ from fanbayes.estimators.boosted_nb import BoostedNBClassifier
 from fanbayes.estimators.classifiers import FANClassifier, FMClassifier, NBClassifier
 from fanbayes.estimators.fan_cv import FANClassifierCV
 from fanbayes.estimators.tabular import TableClassifier
+from fanbayes.estimators.tan import TANClassifier
 
 # The class of each model, and what sets it apart from others of the class.
 _MODELS: dict[Model, tuple[type[TableClassifier], dict[str, Any]]] = {
@@ -17,7 +18,9 @@ _MODELS: dict[Model, tuple[type[TableClassifier], dict[str, Any]]] = {
     Model.FM: (FMClassifier, {}),
     Model.FAN: (FANClassifier, {}),
     Model.FAN_PER_CLASS: (FANClassifier, {"mixing": "per_class"}),
+    Model.FAN_TREE: (FANClassifier, {"tree": "forest"}),
     Model.FAN_CV: (FANClassifierCV, {}),
+    Model.TAN: (TANClassifier, {}),
     Model.BOOSTED_NB: (BoostedNBClassifier, {}),
     Model.AODE: (AODEClassifier, {}),
 }

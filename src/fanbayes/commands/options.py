@@ -21,16 +21,21 @@ class Model(StrEnum):
     FM = "fm"
     NB = "nb"
     FAN_PER_CLASS = "fan-per-class"
+    FAN_TREE = "fan-tree"
     FAN_CV = "fan-cv"
+    TAN = "tan"
     BOOSTED_NB = "boosted-nb"
     AODE = "aode"
 
     @property
     def title(self) -> str:  # type: ignore[override]
         """As tables call it."""
-        return {"fan-per-class": "FAN per class", "fan-cv": "FAN CV", "boosted-nb": "Boosted NB"}.get(
-            self.value, self.value.upper()
-        )
+        return {
+            "fan-per-class": "FAN per class",
+            "fan-tree": "FAN tree",
+            "fan-cv": "FAN CV",
+            "boosted-nb": "Boosted NB",
+        }.get(self.value, self.value.upper())
 
 
 _FORMATS = "CSV, ARFF (each also .gz, .xz, .bz2) or Parquet"

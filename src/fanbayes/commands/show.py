@@ -110,6 +110,13 @@ def _print_stars(console: Console, name: str, about: dict[str, Any], top: int) -
     console.print()
     console.print("Classes")
     print_table(console, ["class", "prior"], [[str(c["class"]), f"{c['prior']:.4f}"] for c in about["classes"]])
+    if about["arcs"]:
+        console.print("Arcs between features: what each adds to the log-likelihood (nats)")
+        rows = [[a["parent"], a["feature"], f"{a['weight']:.1f}"] for a in about["arcs"][:top]]
+        print_table(console, ["parent", "feature", "weight"], rows, left=(0, 1))
+        if len(about["arcs"]) > top:
+            console.print(f"and {len(about['arcs']) - top} more (--top {len(about['arcs'])} lists all).")
+            console.print()
     console.print("Features by what each alone tells about the class (mutual information, nats)")
     most = max((feature["information"] for feature in features), default=0.0) or 1.0
     rows = [
