@@ -8,6 +8,7 @@ import pytest
 from program import run
 
 import fanbayes
+from fanbayes.commands.options import Model
 
 pytestmark = pytest.mark.usefixtures("server")
 
@@ -51,3 +52,17 @@ def test_components_of_a_class_are_named_as_such(folder, tmp_path):
     assert json.loads(run("show", "m.fan", "--json", cwd=tmp_path)[0])["common_components"] is False
     out, _ = run("explain", "m.fan", folder / "new.csv", *pair, cwd=tmp_path)
     assert "Most responsible: component well/h" in out
+
+
+@pytest.mark.parametrize("model", [model.value for model in Model])
+def test_every_model_can_be_shown(model, tmp_path):
+    """Each by itself: what one kind of model describes, another may lack."""
+    rng = np.random.default_rng(0)
+    n = 80
+    y, x = np.arange(n) % 2, rng.normal(size=n)
+    table = pd.DataFrame({"y": np.array(list("ab"))[y], "number": x + y, "other": x - y + 0.1 * rng.normal(size=n)})
+    table.to_csv(tmp_path / "t.csv", index=False)
+    run("fit", "t.csv", "-t", "y", "-o", "m.fan", "--model", model, cwd=tmp_path)
+    out, _ = run("show", "m.fan", cwd=tmp_path)
+    assert "number" in out
+    assert ("Arcs between features" in out) == (model in ("tan", "fan-tree"))

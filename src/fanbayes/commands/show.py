@@ -67,15 +67,13 @@ def _print_average(console: Console, name: str, about: dict[str, Any], top: int)
     console.print(f"{name}: {about['classifier']}, {len(members)} members", style="bold")
     console.print(f"Log score of rows held out: {score_text(about['log_score'])}.")
     console.print()
-    console.print("Classes")
-    print_table(console, ["class", "prior"], [[str(c["class"]), f"{c['prior']:.4f}"] for c in about["classes"]])
+    _print_classes(console, about)
     console.print("Members")
     print_members(console, members)
     console.print("Features by what each alone tells about the class (mutual information, nats), and their weights")
     rows = [[f["feature"], f["kind"], f"{f['information']:.4f}", f"{f['weight']:.2f}"] for f in features[:top]]
     print_table(console, ["feature", "kind", "information", "weight"], rows, left=(0, 1))
-    if len(features) > top:
-        console.print(f"and {len(features) - top} more (--top {len(features)} lists all).")
+    _print_rest(console, features, top)
 
 
 def _print_boosted(console: Console, name: str, about: dict[str, Any], top: int) -> None:
@@ -85,8 +83,7 @@ def _print_boosted(console: Console, name: str, about: dict[str, Any], top: int)
     )
     console.print(f"Log score of rows held out: {score_text(about['log_score'])}; scale {about['scale']:.3g}.")
     console.print()
-    console.print("Classes")
-    print_table(console, ["class", "prior"], [[str(c["class"]), f"{c['prior']:.4f}"] for c in about["classes"]])
+    _print_classes(console, about)
     console.print("Rounds: weight and error")
     rows = [[str(t), f"{r['weight']:.3f}", f"{r['error']:.4f}"] for t, r in enumerate(about["rounds"][:top], start=1)]
     print_table(console, ["round", "weight", "error"], rows)
@@ -99,8 +96,7 @@ def _print_boosted(console: Console, name: str, about: dict[str, Any], top: int)
         for s in scores[:top]
     ]
     print_table(console, ["feature", "value", "class", "score", ""], rows, left=(0, 1, 2, 4))
-    if len(scores) > top:
-        console.print(f"and {len(scores) - top} more (--top {len(scores)} lists all).")
+    _print_rest(console, scores, top)
 
 
 def _print_stars(console: Console, name: str, about: dict[str, Any], top: int) -> None:
@@ -108,15 +104,16 @@ def _print_stars(console: Console, name: str, about: dict[str, Any], top: int) -
     console.print(f"{name}: {about['classifier']}, the mean of {about['n_stars']} stars", style="bold")
     console.print(f"{about['n_cases']:g} cases, {about['n_counts']} counts of two values and a class.")
     console.print()
+    _print_classes(console, about)
+    _print_features(console, features, top)
+
+
+def _print_classes(console: Console, about: dict[str, Any]) -> None:
     console.print("Classes")
     print_table(console, ["class", "prior"], [[str(c["class"]), f"{c['prior']:.4f}"] for c in about["classes"]])
-    if about["arcs"]:
-        console.print("Arcs between features: what each adds to the log-likelihood (nats)")
-        rows = [[a["parent"], a["feature"], f"{a['weight']:.1f}"] for a in about["arcs"][:top]]
-        print_table(console, ["parent", "feature", "weight"], rows, left=(0, 1))
-        if len(about["arcs"]) > top:
-            console.print(f"and {len(about['arcs']) - top} more (--top {len(about['arcs'])} lists all).")
-            console.print()
+
+
+def _print_features(console: Console, features: list[dict[str, Any]], top: int) -> None:
     console.print("Features by what each alone tells about the class (mutual information, nats)")
     most = max((feature["information"] for feature in features), default=0.0) or 1.0
     rows = [
@@ -129,9 +126,14 @@ def _print_stars(console: Console, name: str, about: dict[str, Any], top: int) -
         ]
         for f in features[:top]
     ]
-    print_table(console, ["feature", "kind", "values", "information", ""], rows, left=(0, 1, 4))
-    if len(features) > top:
-        console.print(f"and {len(features) - top} more (--top {len(features)} lists all).")
+    print_table(console, ["feature", "kind", "levels", "information", ""], rows, left=(0, 1, 4))
+    _print_rest(console, features, top)
+
+
+def _print_rest(console: Console, rows: list[Any], top: int) -> None:
+    """How many rows a table has beside those that were printed."""
+    if len(rows) > top:
+        console.print(f"and {len(rows) - top} more (--top {len(rows)} lists all).")
 
 
 def _bar(console: Console, share: float) -> str:
@@ -153,8 +155,7 @@ def _print(console: Console, name: str, about: dict[str, Any], top: int) -> None
     if not about["converged"]:
         console.print("EM was not at rest at these parameters.")
     console.print()
-    console.print("Classes")
-    print_table(console, ["class", "prior"], [[str(c["class"]), f"{c['prior']:.4f}"] for c in about["classes"]])
+    _print_classes(console, about)
     shared = "class" not in components[0]
     console.print("Components: their shares, and where they differ most from " + _others(n, shared))
     headers = [*([] if shared else ["class"]), *(["component"] if n > 1 else []), "share", "differs in"]
@@ -168,21 +169,12 @@ def _print(console: Console, name: str, about: dict[str, Any], top: int) -> None
     if len(components) > MOST_COMPONENTS:
         console.print(f"and {len(components) - MOST_COMPONENTS} more (--json lists all).")
         console.print()
-    console.print("Features by what each alone tells about the class (mutual information, nats)")
-    most = max((feature["information"] for feature in features), default=0.0) or 1.0
-    rows = [
-        [
-            f["feature"],
-            f["kind"],
-            str(f["levels"] or ""),
-            f"{f['information']:.4f}",
-            block(console) * round(20 * f["information"] / most),
-        ]
-        for f in features[:top]
-    ]
-    print_table(console, ["feature", "kind", "levels", "information", ""], rows, left=(0, 1, 4))
-    if len(features) > top:
-        console.print(f"and {len(features) - top} more (--top {len(features)} lists all).")
+    if about["arcs"]:
+        console.print("Arcs between features: what each adds to the log-likelihood (nats)")
+        rows = [[a["parent"], a["feature"], f"{a['weight']:.1f}"] for a in about["arcs"][:top]]
+        print_table(console, ["parent", "feature", "weight"], rows, left=(0, 1))
+        _print_rest(console, about["arcs"], top)
+    _print_features(console, features, top)
     useless = [f["feature"] for f in features if f["information"] == 0.0]
     if useless:
         console.print(f"Of no use to the model: {shortened(useless, 10)}.")
