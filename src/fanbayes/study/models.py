@@ -16,6 +16,7 @@ from fanbayes.estimators.classifiers import FANClassifier, FMClassifier, NBClass
 from fanbayes.estimators.criteria import fit_by_criteria
 from fanbayes.estimators.discretizer import MDLPDiscretizer
 from fanbayes.estimators.tabular import TableClassifier
+from fanbayes.estimators.tan import TANClassifier
 from fanbayes.learning.scores import Criterion
 from fanbayes.study.cards import Card, Version
 from fanbayes.study.outcomes import quality
@@ -31,6 +32,8 @@ RELATIVES: Mapping[str, tuple[type[TableClassifier], Mapping[str, Any]]] = {
     "NB": (NBClassifier, {}),
     "FM": (FMClassifier, {}),
     "FAN": (FANClassifier, {}),
+    "FAN tree": (FANClassifier, {"tree": "forest"}),
+    "TAN": (TANClassifier, {}),
     "AODE": (AODEClassifier, {}),
     "Boosted NB": (BoostedNBClassifier, {}),
 }
