@@ -39,8 +39,9 @@ SECTIONS = [
     "startup",
     "memory",
     "missing",
+    "aode",
 ]
-PEERS = ["numpy", "scipy", "scikit-learn", "stepmix", "pomegranate", "lightgbm"]
+PEERS = ["numpy", "scipy", "scikit-learn", "stepmix", "pomegranate", "lightgbm", "pyagrum"]
 
 
 def main() -> None:
