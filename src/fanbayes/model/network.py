@@ -19,7 +19,8 @@ from fanbayes.arrays import Floats, Ints
 from fanbayes.data.caching import cached_property, fields_only
 from fanbayes.data.schema import Column
 from fanbayes.data.table import Layout
-from fanbayes.model.blocks import BLOCKS, Block, EstimationOptions
+from fanbayes.model.blocks import Block, EstimationOptions, block_type
+from fanbayes.model.normals import Normals
 from fanbayes.model.structure import Structure
 
 
@@ -74,6 +75,9 @@ class Terms:
     regression : (n_networks, n_regressions, 4, n_cells)
         Slope, intercept, log_norm and coefficient of each pair of numbers, response x and regressor p: it adds
         log_norm - (slope x + coefficient p + intercept)^2
+    normals : Normals or None
+        Where numbers are correlated: what they are together. The terms are of complete rows then, without what all
+        cells of a covariance have in common.
     """
 
     structure: Structure
@@ -82,6 +86,7 @@ class Terms:
     numeric: Floats
     n_linear: int
     regression: Floats
+    normals: Normals | None = None
 
     @classmethod
     def nothing(cls, structure: Structure, layout: Layout) -> Terms:
@@ -120,6 +125,8 @@ class Terms:
         cells : int (n_rows, n), for each row
         """
         discrete = self.log_table[0][levels[:, :, None], cells[:, None, :]]
+        if self.normals is not None:
+            return np.concatenate([discrete, self.normals.by_column(numbers, cells)], axis=1)
         slope, intercept, log_norm = _in_cells(self.numeric, cells)
         x = numbers[:, :, None]  # beside parameters (n_rows, n_numbers, n)
         n_normal = numbers.shape[1] - self.n_linear
@@ -164,7 +171,7 @@ class Model:
         names = ["categorical"] * layout.n_discrete + list(layout.distributions)
         names += ["linear_gaussian"] * layout.n_regressions
         sizes = [(name, len(list(columns))) for name, columns in groupby(names)]
-        blocks = [BLOCKS[name].of(layout, self.structure, self.options, n) for name, n in sizes]
+        blocks = [block_type(name, self.options).of(layout, self.structure, self.options, n) for name, n in sizes]
         linear = [block.term == "linear" for block in blocks if block.term != "regression"]
         if linear != sorted(linear):  # numbers lie in the order of the names of their distributions
             raise ValueError("linear terms come last: give the distribution a name that sorts behind the others")
@@ -318,7 +325,8 @@ class Network:
 
         n_linear = sum(p.block.n_columns for p in self.model.places if p.block.term == "linear")
         table, numeric, regression = terms(("lookup",)), terms(("normal", "linear"), 3), terms(("regression",), 4)
-        return Terms(self.structure, self.log_weight, table, numeric, n_linear, regression)
+        normals = [found for p, *theta in self.parts if (found := p.block.normals(*theta)) is not None]
+        return Terms(self.structure, self.log_weight, table, numeric, n_linear, regression, *normals)
 
     def log_prior(self) -> Floats:
         """Log prior density of the parameters (n_networks,), what `estimate` adds to the log-likelihood."""

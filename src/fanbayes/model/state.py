@@ -12,6 +12,7 @@ from fanbayes.data.schema import Schema
 from fanbayes.data.state import Arrays, State, entry, read_array, refuse, require, require_names
 from fanbayes.data.table import Layout, layout_of
 from fanbayes.model.blocks import EstimationOptions, of_numbers
+from fanbayes.model.blocks.base import Covariance
 from fanbayes.model.network import Model, Network
 from fanbayes.model.structure import Structure, fan, finite_mixture, naive_bayes
 from fanbayes.model.tree import MOST_PAIRS, Tree, TreeLayout, tree_layout
@@ -61,6 +62,7 @@ def read_network(
     kinds: Collection[tuple[str, ...]],
     normalised: bool = True,
     bounded: bool = False,
+    covariance: Covariance = "diagonal",
 ) -> Network:
     """Inverse of `network_state`.
 
@@ -69,14 +71,18 @@ def read_network(
     kinds : factors of the structures that are allowed
     normalised : whether distributions have to sum to one
     bounded : whether parameters have to be such that members of an average can be added up
+    covariance : of continuous columns; where it is full, cells do share it
     """
     require(not (bounded and "tree" in values), "its members are damaged")
+    require(covariance == "diagonal" or "tree" not in values, "its structure is inconsistent")
     structure = _structure(values, arrays, n_classes, kinds)
     tying = entry(values, "variance_tying", str)
-    require(tying in ("none", "class", "all"), "its structure is inconsistent")
+    tyings = ("none", "class", "all") if covariance == "diagonal" else ("class", "all")
+    require(tying in tyings, "its structure is inconsistent")
     known = {schema[j].distribution for j in schema.continuous} <= set(of_numbers())
     require(known, "it has a distribution that is unknown")
-    model = Model(structure, _layout(values, arrays, layout_of(schema)), EstimationOptions(variance_tying=tying))
+    options = EstimationOptions(variance_tying=tying, covariance=covariance)
+    model = Model(structure, _layout(values, arrays, layout_of(schema)), options)
     require_names(arrays, set(_shapes(model)))
     found = {name: read_array(arrays, name, shape) for name, shape in _shapes(model).items()}
     for x in found.values():

@@ -61,8 +61,8 @@ def draw_columns(network: Network, cells: Ints, rng: np.random.Generator) -> lis
 
     layout = network.layout
     if not isinstance(layout, TreeLayout):
-        n_columns = layout.n_discrete + layout.n_numbers
-        return [network.column(i).quantile(cells, uniform(len(cells))) for i in range(n_columns)]
+        of_blocks = [p.block.sample(inner[0], shared[0], cells, rng) for p, inner, shared in network.parts]
+        return [values for of_columns in of_blocks for values in of_columns]
     found: dict[int, Floats | Ints] = {}
     for i in layout.tree.order:
         p, first, u = layout.tree.parent[i], int(layout.first_part[i]), uniform(len(cells))

@@ -23,11 +23,13 @@ import numpy as np
 from fanbayes.arrays import Floats, Ints, Mask
 from fanbayes.data.schema import Column
 from fanbayes.data.table import Layout
+from fanbayes.model.normals import Normals
 from fanbayes.model.structure import Structure
 
 Term = Literal["lookup", "normal", "linear", "regression"]
 Estimator = Literal["map", "paper"]
 Tying = Literal["none", "class", "all"]
+Covariance = Literal["diagonal", "full"]
 Parameters = tuple[Floats, Floats]  # cells, shared
 
 
@@ -45,12 +47,18 @@ class EstimationOptions:
         Cells that share one variance: none do, those of a class, or all.
     variance_floor : float
         Least variance, in units of the column's own.
+    covariance : {"diagonal", "full"}
+        Whether continuous columns are independent given the cell, or correlated.
+    prior_strength : float
+        Exponent of the prior of means and covariance, where that is full.
     """
 
     alpha: float = 1.0
     variance_estimator: Estimator = "map"
     variance_tying: Tying = "none"
     variance_floor: float = 1e-6
+    covariance: Covariance = "diagonal"
+    prior_strength: float = 1.0
 
     @property
     def is_monotone(self) -> bool:
@@ -59,7 +67,7 @@ class EstimationOptions:
 
 
 class Block(ABC):
-    """Local distributions p(x_i | cell) of some columns, independent given the cell."""
+    """Local distributions p(x_i | cell) of some columns, independent given the cell unless they have `normals`."""
 
     name: ClassVar[str]
     # What the E-step evaluates: log_table[x], log_norm - (slope x + intercept)^2, log_norm + slope x, or
@@ -181,6 +189,18 @@ class Block(ABC):
     def log_base_measure(self, x: Floats) -> Floats:
         """What rows (n, n_columns) add to log p(x | cell) in every cell, and the terms leave out (n,)."""
         return np.zeros(len(x))
+
+    def normals(self, cells: Floats, shared: Floats) -> Normals | None:
+        """What its columns are together, where they are correlated given the cell; its terms are of complete rows."""
+        return None
+
+    def sample(self, cells: Floats, shared: Floats, cell: Ints, rng: np.random.Generator) -> Floats | Ints:
+        """Draw values of all columns (n_columns, n) in the cells (n,), of one network."""
+        draws: Any = [
+            self.quantile(cells, shared, j, cell, np.maximum(rng.random(len(cell)), 1e-300))
+            for j in range(self.n_columns)
+        ]
+        return np.array(draws)
 
     @abstractmethod
     def quantile(self, cells: Floats, shared: Floats, column: int, cell: Ints, u: Floats) -> Floats | Ints:
