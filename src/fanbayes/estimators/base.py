@@ -34,7 +34,6 @@ from fanbayes.learning.predictor import NetworkPredictor
 from fanbayes.learning.scores import Criterion
 from fanbayes.learning.selection import Fit, Search, Selection, select
 from fanbayes.learning.structural_em import ArcSearch
-from fanbayes.learning.tree_data import posterior
 from fanbayes.model.blocks import EstimationOptions, of_numbers
 from fanbayes.model.blocks.base import Estimator, Tying
 from fanbayes.model.network import Network
@@ -68,6 +67,7 @@ class NetworkClassifier(TableClassifier):
 
     # Factors of the structures that it may have.
     _kinds: ClassVar[tuple[tuple[str, ...], ...]]
+    _predictor_type: ClassVar[type[NetworkPredictor]] = NetworkPredictor
 
     @abstractmethod
     def _search(self, classes: NDArray[Any], n_cases: float) -> Search:
@@ -94,11 +94,15 @@ class NetworkClassifier(TableClassifier):
         table = table.fused()
         if max(search.sizes) > 1:  # there will be many passes: prepare for them
             table = table.collapsed().by_class()
-        data = InMemoryData(table, thread_pool(self._n_threads()))
-        problem = Problem(data, self._options(), self.algorithm == "cem")
+        problem = self._problem(table)
         with progress(bool(self.verbose), search.criteria[0], len(search.sizes)) as report:
             selection = select(problem, search, len(cases.classes), report)
         return Learnt(cases.classes, schema, problem, search, selection)
+
+    def _problem(self, table: EncodedTable) -> Problem:
+        """What is maximised over these rows."""
+        data = InMemoryData(table, thread_pool(self._n_threads()))
+        return Problem(data, self._options(), self.algorithm == "cem")
 
     def _distributions(self, names: Sequence[str], is_category: Sequence[bool]) -> dict[int, str]:
         """Distributions of columns that are not normal, by position."""
@@ -193,7 +197,7 @@ class NetworkClassifier(TableClassifier):
 
     @property
     def _predictor(self) -> NetworkPredictor:
-        return NetworkPredictor(View(self.schema_, None), self.network_)
+        return self._predictor_type(View(self.schema_, None), self.network_)
 
     def predict_joint_log_proba(self, X: Any) -> Floats:
         """Log p(c, x), in the units of the columns.
@@ -241,8 +245,7 @@ class NetworkClassifier(TableClassifier):
         return self._encode(X, (self.schema_,)).tables[0]
 
     def _run(self, table: EncodedTable, what: Posterior) -> Floats:
-        network = self.network_
-        return posterior(network.layout, table, network.terms, what, thread_pool(self._n_threads()))
+        return self._predictor.evaluate(table, what, thread_pool(self._n_threads()))
 
     def _log_units(self, table: EncodedTable) -> Floats:
         """Log of the units of each row's observed numbers (n_samples,), less the base measures of their blocks."""
@@ -342,5 +345,6 @@ class NetworkClassifier(TableClassifier):
         self.start_traces_ = np.split(start_traces, np.cumsum(lengths)[:-1]) if lengths else []
         self.n_iter_ = len(self.trace_)
         view = View(self.schema_, None)
-        self.network_ = NetworkPredictor.from_state(values, own, view, len(self.classes_), self._kinds).network
+        read = self._predictor_type.from_state
+        self.network_ = read(values, own, view, len(self.classes_), self._kinds).network
         self.n_components_ = self.network_.structure.n_components

@@ -13,7 +13,8 @@ so the contribution of feature i (Aumann & Shapley 1974), ``A_i(c) = ∫_0^1 E_t
 property that ``log p(c) + sum_i A_i(c) = log p(c, x)``, and A_i(c) - A_i(c') add up with the prior log-odds to the
 log-odds. No order of features enters. With one component A_i(c) = log p(x_i | c), naive Bayes' own term. FM is the
 same with p(c, h) = p(h) p(c | h) and features that see h only: its classes differ by p_t(h | c, x). A missing value
-has log p = 0 and contributes nothing; the unit of a continuous feature cancels between the classes.
+has log p = 0 and contributes nothing; the unit of a continuous feature cancels between the classes. Where features are
+correlated within a component, each has its share in their joint log density (`Normals.by_column`).
 
 As p_t depends on t through S_h = sum_i log p(x_i | c, h) alone, one integral per component does for all features:
 
@@ -188,7 +189,7 @@ def explain(
     if isinstance(network.layout, TreeLayout):
         gain = tree_information_gain(network, schema, table, missing)
     else:
-        gain = information_gain(network, schema, softmax(log_states, axis=1), missing)
+        gain = information_gain(network, schema, softmax(log_states, axis=1), missing, table.numbers)
     return told(replace(found, contributions=by_feature), "component", schema, table, classes[chosen], gain)
 
 

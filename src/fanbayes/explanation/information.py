@@ -7,7 +7,7 @@ so the row enters by p(s | x) alone: p(c, x_i | x) = sum_{s of c} p(s | x) p(x_i
 mutual information of feature and class.
 
 The sum over the levels of a discrete feature is exact; the integral over a continuous one is taken at the points that
-its block gives (`Block.density`).
+its block gives (`Block.density`). Numbers that are correlated given the state are taken given those that the row has.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from scipy.special import xlogy
 
 from fanbayes.arrays import Floats, Mask
 from fanbayes.data.schema import Schema
+from fanbayes.model.blocks.gaussian import Gaussian
 from fanbayes.model.network import Network
 
 _NUMBERS_AT_ONCE = 1 << 21
@@ -31,7 +32,9 @@ def feature_information(network: Network, schema: Schema) -> Floats:
     return gain.ravel()
 
 
-def information_gain(network: Network, schema: Schema, states: Floats, wanted: Mask) -> Floats:
+def information_gain(
+    network: Network, schema: Schema, states: Floats, wanted: Mask, numbers: Floats | None = None
+) -> Floats:
     """I(C; X_i | x) of rows with what they lack: how much the class is expected to become surer, in nats.
 
     Parameters
@@ -40,6 +43,7 @@ def information_gain(network: Network, schema: Schema, states: Floats, wanted: M
     schema : Schema of its columns
     states : p(s | x) (n_rows, n_states)
     wanted : (n_rows, n_columns), where it is asked for
+    numbers : (n_rows, n_numbers), those that the rows have; where they are correlated it is asked for all others
 
     Returns
     -------
@@ -47,9 +51,16 @@ def information_gain(network: Network, schema: Schema, states: Floats, wanted: M
     """
     gain = np.where(wanted, 0.0, np.nan)
     cells = network.structure.cell_of
-    for k, j in enumerate(schema.discrete + schema.continuous):
+    normals = None if numbers is None else network.terms.normals
+    for k, j in enumerate(schema.discrete if normals is not None else schema.discrete + schema.continuous):
         density, weight = network.column(k).density()
         _fill(gain[:, j], network, states, density[cells], weight)
+    if normals is not None and numbers is not None:
+        block = Gaussian(1, len(normals.group), 0.0, None)
+        for row, column, *theta in normals.conditionals(numbers):
+            density, weight = block.density(np.stack(theta), np.zeros(0), 0)
+            own = slice(row, row + 1)
+            _fill(gain[own, schema.continuous[column]], network, states[own], density[cells], weight)
     return gain
 
 

@@ -13,6 +13,7 @@ from typing import Protocol, Self
 import numpy as np
 
 from fanbayes import _native
+from fanbayes.arrays import Floats
 from fanbayes.data.table import EncodedTable, Layout
 from fanbayes.learning.e_step import ThreadPool, e_step, n_blocks, posterior
 from fanbayes.learning.state import EMState
@@ -82,25 +83,29 @@ class InMemoryData:
         """Expected statistics of the rows of each class; unlabelled rows count for every class by its probability."""
         table, n_classes = self.table, terms.structure.n_classes
         labels = np.full(table.n_rows, -1, dtype=np.int32) if table.labels is None else table.labels
-        found = [e_step(table.only(labels == c), terms, False, self.pool) for c in range(n_classes)]
+        found = [self._of(table.only(labels == c)).e_step(terms) for c in range(n_classes)]
         unlabelled = table.only(labels < 0)
         if unlabelled.n_rows:
-            proba = posterior(unlabelled, terms, "proba", self.pool)
+            proba = self.posterior(unlabelled, terms)
             for c in range(n_classes):
                 weights = unlabelled.case_weights * proba[:, c]
                 as_c = replace(unlabelled, labels=np.full(len(weights), c, dtype=np.int32), weights=weights)
-                found[c] += e_step(as_c, terms, False, self.pool)
+                found[c] += self._of(as_c).e_step(terms)
         return found
 
-    def subsample(self, n_cases: int) -> InMemoryData:
+    def posterior(self, table: EncodedTable, terms: Terms) -> Floats:
+        """p(c | x) of rows (n_rows, n_classes)."""
+        return posterior(table, terms, "proba", self.pool)
+
+    def subsample(self, n_cases: int) -> Self:
         """About so many cases that stand for all; or all, if they are not many more."""
         return self._of(self.table.subsample(n_cases))
 
-    def labelled(self) -> InMemoryData:
+    def labelled(self) -> Self:
         """Rows that have a label."""
         return self._of(self.table.labelled_only())
 
-    def _of(self, table: EncodedTable) -> InMemoryData:
+    def _of(self, table: EncodedTable) -> Self:
         return self if table is self.table else replace(self, table=table)
 
     def run_em(

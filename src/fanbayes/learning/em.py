@@ -24,12 +24,16 @@ _REACH = 16.0
 
 @dataclass(frozen=True)
 class Problem:
-    """What is maximised: over which rows, with which options, by EM or CEM (`hard`)."""
+    """What is maximised: over which rows, with which options, by EM or CEM (`hard`).
+
+    `simpler` is the same with fewer parameters, if EM is to go on from the best network of that.
+    """
 
     data: TrainingData
     options: EstimationOptions
     hard: bool = False
     accelerate: bool = True
+    simpler: Problem | None = None
 
     def model(self, structure: Structure) -> Model:
         """The model of a structure."""

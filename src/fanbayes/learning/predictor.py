@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +14,12 @@ from fanbayes.arrays import Floats
 from fanbayes.data.caching import cached_property, fields_only
 from fanbayes.data.schema import Schema
 from fanbayes.data.state import Arrays, State, entry, grouped, prefixed, read_array, require
+from fanbayes.data.table import EncodedTable
 from fanbayes.data.views import Encodings, View
-from fanbayes.learning.e_step import ThreadPool
+from fanbayes.learning.e_step import Posterior, ThreadPool
 from fanbayes.learning.feature_weights import FeatureWeights
 from fanbayes.learning.tree_data import posterior
+from fanbayes.model.blocks.base import Covariance
 from fanbayes.model.network import Network, Terms
 from fanbayes.model.sampling import draw
 from fanbayes.model.state import network_state, read_network
@@ -68,6 +70,8 @@ class NetworkPredictor:
     view: View
     network: Network
 
+    _covariance: ClassVar[Covariance] = "diagonal"
+
     __getstate__ = fields_only
 
     @property
@@ -92,7 +96,11 @@ class NetworkPredictor:
 
     def posterior(self, rows: Encodings, what: Literal["proba", "log_proba"], pool: ThreadPool) -> Floats:
         """p(c | x) or its log, (n_rows, n_classes)."""
-        return posterior(self.network.layout, self.view.mix(rows[self.view.schema]), self.terms, what, pool)
+        return self.evaluate(self.view.mix(rows[self.view.schema]), what, pool)
+
+    def evaluate(self, table: EncodedTable, what: Posterior, pool: ThreadPool) -> Floats:
+        """Probabilities of classes (n_rows, n_classes), or log p(s, x) of states (n_rows, n_states)."""
+        return posterior(self.network.layout, table, self.terms, what, pool)
 
     def sample(self, n: int, rng: np.random.Generator) -> Sample:
         """Draw rows and their classes from the network."""
@@ -108,9 +116,8 @@ class NetworkPredictor:
         cls, values: dict[str, Any], arrays: Arrays, view: View, n_classes: int, kinds: Collection[tuple[str, ...]]
     ) -> NetworkPredictor:
         """Inverse of `to_state`, of a structure with one of the `kinds` of factors."""
-        return NetworkPredictor(
-            view, read_network(entry(values, "structure", dict), arrays, view.schema, n_classes, kinds)
-        )
+        structure = entry(values, "structure", dict)
+        return cls(view, read_network(structure, arrays, view.schema, n_classes, kinds, covariance=cls._covariance))
 
 
 @dataclass(frozen=True)

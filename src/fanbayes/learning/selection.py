@@ -17,7 +17,7 @@ from fanbayes.learning.em import Problem, final_state, initial_state, run_em, st
 from fanbayes.learning.per_class import class_scores, compose
 from fanbayes.learning.recombination import recombined
 from fanbayes.learning.scores import Criterion, Scores, score
-from fanbayes.learning.starts import labelled_naive_bayes, random_networks, split_networks
+from fanbayes.learning.starts import labelled_naive_bayes, random_networks, split_networks, uncorrelated
 from fanbayes.learning.state import EMState
 from fanbayes.learning.structural_em import ArcSearch, fit_trees
 from fanbayes.model.network import Network, Statistics
@@ -37,7 +37,7 @@ ROUGH = 1e-4
 BEHIND = 100 * ROUGH
 
 Status = Literal["best", "stopped", "degenerate"]
-Origin = Literal["naive Bayes", "random", "split", "best of each class"]
+Origin = Literal["naive Bayes", "random", "split", "best of each class", "uncorrelated"]
 NaiveBayes = tuple[Network, Statistics]
 
 
@@ -140,6 +140,11 @@ def select(problem: Problem, search: Search, n_classes: int, report: Callable[[F
             break
     if not fits:
         raise FloatingPointError("every start degenerated; look for columns of extreme values, or raise variance_floor")
+    if search.per_class and problem.options.covariance == "full" and problem.options.variance_tying == "all":
+        # Beside one covariance, that of the best: what one class does to it is no reason for components of another.
+        for scores, criterion in zip(of_classes, search.criteria):
+            shared = fits[Selection(tuple(fits)).best(criterion)].network.shared
+            scores[:] = [class_scores(problem, replace(fit.network, shared=shared), criterion) for fit in fits]
     choices = [tuple(np.argmax(scores, axis=0).tolist()) for scores in of_classes if scores]
     for chosen in dict.fromkeys(choices):  # several criteria may agree
         if len(set(chosen)) > 1 and (fit := _composed(problem, search, fits, chosen)) is not None:
@@ -318,6 +323,11 @@ def _starts(
         return final_state(problem, network, statistics) if known else initial_state(problem, network), ["naive Bayes"]
     if structure.n_components == 1:
         return initial_state(problem, random_networks(naive, model, rng, 1)), ["random"]
+    if problem.simpler is not None:
+        nb = labelled_naive_bayes(problem.simpler, structure.n_classes)
+        best = fit_size(problem.simpler, search, structure.n_components, nb, None)
+        if best is not None:
+            return initial_state(problem, uncorrelated(best.network, model)), ["uncorrelated"]
     n_split = 0 if previous is None else search.n_init // 3
     n_random = search.n_init - n_split
     state = initial_state(problem, random_networks(naive, model, rng, n_random))

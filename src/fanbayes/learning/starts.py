@@ -12,6 +12,8 @@ import numpy as np
 
 from fanbayes.arrays import Floats, Ints
 from fanbayes.learning.em import Problem
+from fanbayes.model.blocks.gaussian import Gaussian
+from fanbayes.model.blocks.multivariate_normal import MultivariateNormal
 from fanbayes.model.network import Model, Network, Statistics, Terms
 from fanbayes.model.structure import naive_bayes
 
@@ -73,6 +75,17 @@ def split_networks(smaller: Network, model: Model, rng: np.random.Generator, n: 
     noise[:, structure.cell_of] = np.where(new, 1.0, 0.0)
     states = weight[state] * np.where(halved, 0.5, 1.0)
     return _copied(smaller, model, states, 1e-6, cells).perturb(noise, rng)
+
+
+def uncorrelated(network: Network, model: Model) -> Network:
+    """The network of a model with full covariances that is equal to one in which columns are independent."""
+    parts = []
+    for there, (here, *theta) in zip(model.places, network.parts):
+        if isinstance(there.block, MultivariateNormal) and isinstance(here.block, Gaussian):
+            parts.append(there.block.uncorrelated(*here.block.unpack(*theta)))
+        else:
+            parts.append((theta[0], theta[1]))
+    return model.assemble(network.factors, parts)
 
 
 def _copied(source: Network, model: Model, states: Floats, alpha: float, cells: Ints) -> Network:
