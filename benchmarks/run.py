@@ -40,6 +40,7 @@ SECTIONS = [
     "memory",
     "missing",
     "aode",
+    "mda",
 ]
 PEERS = ["numpy", "scipy", "scikit-learn", "stepmix", "pomegranate", "lightgbm", "pyagrum"]
 

@@ -9,6 +9,7 @@ from fanbayes import (
     FANClassifier,
     FANClassifierCV,
     FMClassifier,
+    MDAClassifier,
     MDLPDiscretizer,
     NBClassifier,
     TANClassifier,
@@ -28,6 +29,8 @@ ESTIMATORS = [
     AODEClassifier(),
     BoostedNBClassifier(),
     BoostedNBClassifier(4, combination="votes"),
+    MDAClassifier(),
+    MDAClassifier(2, covariance_tying="class", algorithm="cem"),
     MDLPDiscretizer(),
 ]
 

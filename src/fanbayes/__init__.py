@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from fanbayes.estimators.classifiers import FANClassifier, FMClassifier, NBClassifier
     from fanbayes.estimators.discretizer import MDLPDiscretizer
     from fanbayes.estimators.fan_cv import FANClassifierCV
+    from fanbayes.estimators.mda import MDAClassifier
     from fanbayes.estimators.tan import TANClassifier
     from fanbayes.files.model_file import ModelFileError, load, save
 
@@ -29,6 +30,7 @@ __all__ = [
     "FANClassifier",
     "FANClassifierCV",
     "FMClassifier",
+    "MDAClassifier",
     "MDLPDiscretizer",
     "ModelFileError",
     "NBClassifier",
@@ -50,6 +52,7 @@ _WHERE = {
     "fanbayes.estimators.classifiers": ["FANClassifier", "FMClassifier", "NBClassifier"],
     "fanbayes.estimators.aode": ["AODEClassifier"],
     "fanbayes.estimators.boosted_nb": ["BoostedNBClassifier"],
+    "fanbayes.estimators.mda": ["MDAClassifier"],
     "fanbayes.estimators.discretizer": ["MDLPDiscretizer"],
     "fanbayes.estimators.tan": ["TANClassifier"],
     "fanbayes.decisions.classifier": ["CostSensitiveClassifier"],

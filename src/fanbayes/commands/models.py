@@ -9,6 +9,7 @@ from fanbayes.estimators.aode import AODEClassifier
 from fanbayes.estimators.boosted_nb import BoostedNBClassifier
 from fanbayes.estimators.classifiers import FANClassifier, FMClassifier, NBClassifier
 from fanbayes.estimators.fan_cv import FANClassifierCV
+from fanbayes.estimators.mda import MDAClassifier
 from fanbayes.estimators.tabular import TableClassifier
 from fanbayes.estimators.tan import TANClassifier
 
@@ -23,6 +24,7 @@ _MODELS: dict[Model, tuple[type[TableClassifier], dict[str, Any]]] = {
     Model.TAN: (TANClassifier, {}),
     Model.BOOSTED_NB: (BoostedNBClassifier, {}),
     Model.AODE: (AODEClassifier, {}),
+    Model.MDA: (MDAClassifier, {}),
 }
 
 

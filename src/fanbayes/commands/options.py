@@ -26,6 +26,7 @@ class Model(StrEnum):
     TAN = "tan"
     BOOSTED_NB = "boosted-nb"
     AODE = "aode"
+    MDA = "mda"
 
     @property
     def title(self) -> str:  # type: ignore[override]

@@ -174,10 +174,21 @@ def _print(console: Console, name: str, about: dict[str, Any], top: int) -> None
         rows = [[a["parent"], a["feature"], f"{a['weight']:.1f}"] for a in about["arcs"][:top]]
         print_table(console, ["parent", "feature", "weight"], rows, left=(0, 1))
         _print_rest(console, about["arcs"], top)
+    if about.get("correlations"):
+        console.print("Strongest correlations of features within a component")
+        headers, rows = _correlations(about["correlations"][:top])
+        print_table(console, headers, rows, left=tuple(range(len(headers) - 1)))
     _print_features(console, features, top)
     useless = [f["feature"] for f in features if f["information"] == 0.0]
     if useless:
         console.print(f"Of no use to the model: {shortened(useless, 10)}.")
+
+
+def _correlations(correlations: list[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
+    """Headers and rows of a table; with the class, where each has a covariance of its own."""
+    of_class = ["class"] if "class" in correlations[0] else []
+    rows = [[*(str(c[key]) for key in of_class), *c["features"], f"{c['correlation']:+.3f}"] for c in correlations]
+    return [*of_class, "feature", "and", "correlation"], rows
 
 
 def _others(n_components: int, shared: bool) -> str:

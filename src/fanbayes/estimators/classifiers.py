@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -214,7 +214,7 @@ class FANClassifier(_HiddenClassifier):
     mixing: Mixing = "shared"
     tree: Literal["none", "full", "forest"] = "none"
 
-    _kinds = FAN
+    _kinds: ClassVar[tuple[tuple[str, ...], ...]] = FAN
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -20,6 +20,7 @@ from fanbayes.estimators.aode import AODEClassifier
 from fanbayes.estimators.boosted_nb import BoostedNBClassifier
 from fanbayes.estimators.classifiers import FANClassifier, FMClassifier, NBClassifier
 from fanbayes.estimators.fan_cv import FANClassifierCV
+from fanbayes.estimators.mda import MDAClassifier
 from fanbayes.estimators.tabular import TableClassifier
 from fanbayes.estimators.tan import TANClassifier
 from fanbayes.files.atomic import write_file
@@ -38,6 +39,7 @@ _CLASSIFIERS: dict[str, type[TableClassifier]] = {
         TANClassifier,
         BoostedNBClassifier,
         AODEClassifier,
+        MDAClassifier,
     )
 }
 _CLASS_TYPES = {

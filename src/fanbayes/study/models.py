@@ -15,6 +15,7 @@ from fanbayes.estimators.boosted_nb import BoostedNBClassifier
 from fanbayes.estimators.classifiers import FANClassifier, FMClassifier, NBClassifier
 from fanbayes.estimators.criteria import fit_by_criteria
 from fanbayes.estimators.discretizer import MDLPDiscretizer
+from fanbayes.estimators.mda import MDAClassifier
 from fanbayes.estimators.tabular import TableClassifier
 from fanbayes.estimators.tan import TANClassifier
 from fanbayes.learning.scores import Criterion
@@ -36,6 +37,7 @@ RELATIVES: Mapping[str, tuple[type[TableClassifier], Mapping[str, Any]]] = {
     "TAN": (TANClassifier, {}),
     "AODE": (AODEClassifier, {}),
     "Boosted NB": (BoostedNBClassifier, {}),
+    "MDA": (MDAClassifier, {}),
 }
 CRITERIA: tuple[Criterion, ...] = ("icl", "bic", "aic", "cs")
 AFTER_CEM = "icl_cem"  # ICL of each candidate after CEM continued from EM
