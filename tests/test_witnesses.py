@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fanbayes import AODEClassifier, NBClassifier
+from fanbayes import AODEClassifier, NBClassifier, TANClassifier
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks" / "witnesses"))
@@ -48,3 +48,18 @@ def test_the_witnesses_agree_with_each_other(name):
     assert agrum <= weka  # pyAgrum leaves out weak arcs
     one, other = (said["probabilities"][f"TAN of {witness}"] for witness in ("Weka", "pyAgrum"))
     np.testing.assert_allclose(one, other, **CLOSE)
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_tan_has_the_arcs_and_probabilities_of_weka_and_pyagrum(name):
+    data, said = given(name)
+    theirs = {tuple(arc) for arc in said["arcs"]["Weka"]}
+    [root] = {*data.names} - {child for _, child in theirs}  # tables depend on it
+    settings = {"alpha": RECORDED["alpha"]["TAN"], "root": root, "tree": "full", "categorical_features": "all"}
+    clf = TANClassifier(**settings).fit(data.codes, data.labels)
+    ours = {*zip(clf.edges_["parent"], clf.edges_["feature"])}
+    assert ours == theirs  # none of these sets has a tie
+    assert {frozenset(arc) for arc in said["arcs"]["pyAgrum"]} <= {frozenset(arc) for arc in ours}
+    found = clf.predict_proba(data.codes[said["rows"]])
+    for witness in ("Weka", "pyAgrum"):
+        np.testing.assert_allclose(found, said["probabilities"][f"TAN of {witness}"], **CLOSE)

@@ -12,7 +12,7 @@ import argparse
 import json
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -68,7 +68,12 @@ SETS = {
     "zoo": "zoo",
 }
 PUBLISHED = {"NB": 83.31, "TAN": 84.95, "AODE": 85.68}  # over all 36, binned otherwise
-OURS = {"NB": "NBClassifier", "TAN": "TANClassifier", "AODE": "AODEClassifier", "NBTree": "NBTreeClassifier"}
+OURS: dict[str, tuple[str, dict[str, Any]]] = {  # class and settings
+    "NB": ("NBClassifier", {"discretize": "mdlp"}),
+    "TAN": ("TANClassifier", {"discretize": "mdlp", "tree": "full"}),
+    "AODE": ("AODEClassifier", {}),
+    "NBTree": ("NBTreeClassifier", {}),
+}
 MOST_CELLS = {"NBTree": 30_000}  # rows times columns; beyond, Weka's takes hours
 
 
@@ -79,7 +84,7 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", default=["NB", "TAN", "AODE", "NBTree"], choices=OURS)
     parser.add_argument("--out", type=Path, default=HERE / "accuracy.json")
     options = parser.parse_args()
-    models = [name for name in options.models if hasattr(fanbayes, OURS[name])]
+    models = [name for name in options.models if hasattr(fanbayes, OURS[name][0])]
     suite = datasets.load_suite(options.data)
     found: dict[str, Any] = json.loads(options.out.read_text())["sets"] if options.out.exists() else {}
     for name in options.sets:
@@ -108,18 +113,14 @@ def correct(data: datasets.Dataset, models: list[str]) -> dict[str, dict[str, in
         with warnings.catch_warnings(action="ignore"):
             theirs = [weka.instances(*part) for part in encoded(X, y, X_test, y_test)]
             for name in models:
-                ours = _ours(name).fit(X, y)
+                of, settings = OURS[name]
+                ours = getattr(fanbayes, of)(**settings).fit(X, y)
                 model = weka.CLASSIFIERS[name]()
                 model.buildClassifier(theirs[0])
                 counts[name]["rows"] += len(test)
                 counts[name]["ours"] += int((ours.predict(X_test) == y_test).sum())
                 counts[name]["weka"] += weka.n_correct(model, *theirs)
     return counts
-
-
-def _ours(name: str) -> Any:
-    make: Callable[..., Any] = getattr(fanbayes, OURS[name])
-    return make(discretize="mdlp") if "discretize" in make().get_params() else make()
 
 
 def encoded(X: Any, y: Any, X_test: Any, y_test: Any) -> Iterator[tuple[DiscreteSet, list[int], int]]:
