@@ -22,6 +22,7 @@ from fanbayes.model.blocks import EstimationOptions
 from fanbayes.model.network import Model
 from fanbayes.model.structure import fan
 from fanbayes.model.tree import Tree, tree_layout
+from fanbayes.model.tree_network import marginal_network
 from fanbayes.plotting import ArcDisplay
 
 
@@ -384,3 +385,43 @@ def test_display_of_arcs():
     assert {t.get_text() for t in display.texts_} == set(X)
     empty = ArcDisplay({"feature": [], "parent": [], "weight": []}).plot()
     assert empty.ax_.get_title() == "No arcs between features"
+
+
+def test_marginals_are_those_of_the_model():
+    """What profiles, information and figures of components are made of."""
+    X, y = chain(300, np.random.default_rng(17))
+    clf = FANClassifier(2, tree="full", random_state=0).fit(X, y)
+    rows = all_rows()
+    states = clf._run(clf._table(rows), "states")
+    marginal = marginal_network(clf.network_)
+    for k, name in enumerate(clf.schema_[j].name for j in clf.schema_.discrete):
+        found = np.exp(marginal.cells[0, marginal.layout.first_level[k] : marginal.layout.missing_level[k]])
+        for v, level in enumerate("abc"):
+            expected = np.exp(logsumexp(states[(rows[name] == level).to_numpy()], axis=0) - logsumexp(states, axis=0))
+            np.testing.assert_allclose(found[v], expected, atol=1e-10)
+    Z, t = mixed(300, np.random.default_rng(18))
+    tan = TANClassifier(tree="full").fit(Z, t)
+    S, _ = tan.sample(200_000, random_state=0)
+    own = marginal_network(tan.network_)
+    share = np.exp(own.log_weight[0])
+    for j in tan.schema_.continuous:
+        mean, variance = own.column(tan.schema_.position_in_layout[j]).traits()
+        total = mean[0] @ share
+        spread = (variance[0] + (mean[0] - total) ** 2) @ share
+        values = tan.schema_[j]
+        assert S[values.name].mean() == pytest.approx(values.restore(np.array([total]))[0], abs=0.03)
+        assert S[values.name].std() == pytest.approx(spread**0.5 * np.exp(values.log_scale), rel=0.02)
+
+
+def test_what_to_observe_next_is_exact_for_levels():
+    X, y = chain(300, np.random.default_rng(19))
+    clf = TANClassifier(tree="full").fit(X, y)
+    row = pd.DataFrame({"x0": ["a"], "x1": [None], "x2": [None], "x3": ["b"]}, dtype=object)
+    found = clf.explain(row)
+    prior = clf.predict_proba(row)[0]
+    for name in ("x1", "x2"):
+        tried = pd.concat([row.assign(**{name: level}) for level in "abc"])
+        weight = np.exp(clf.score_samples(tried) - clf.score_samples(row)[0])
+        posterior = clf.predict_proba(tried)
+        gain = -(prior @ np.log(prior)) + weight @ (posterior * np.log(posterior)).sum(axis=1)
+        assert found.information[0, list(found.features).index(name)] == pytest.approx(gain, abs=1e-10)

@@ -37,7 +37,6 @@ from fanbayes.learning.structural_em import ArcSearch
 from fanbayes.model.blocks import EstimationOptions, of_numbers
 from fanbayes.model.blocks.base import Estimator, Tying
 from fanbayes.model.network import Network
-from fanbayes.model.tree_network import marginal_network
 
 
 @dataclass(frozen=True)
@@ -308,7 +307,7 @@ class NetworkClassifier(TableClassifier):
             "converged": self.converged_,
             "arcs": rows_of(self.edges_),
             "scores": {name: selection[name][self.best_index_] for name in ("icl", "bic", "aic", "cs")},
-            **describe_network(marginal_network(self.network_), self.schema_, self.classes_.tolist()),
+            **describe_network(self.network_, self.schema_, self.classes_.tolist()),
         }
 
     # ------------------------------------------------------------ files

@@ -21,12 +21,17 @@ from fanbayes.arrays import Floats, Mask
 from fanbayes.data.schema import Schema
 from fanbayes.model.blocks.gaussian import Gaussian
 from fanbayes.model.network import Network
+from fanbayes.model.tree_network import marginal_network
 
 _NUMBERS_AT_ONCE = 1 << 21
 
 
 def feature_information(network: Network, schema: Schema) -> Floats:
-    """Mutual information of each column with the class (n_columns,), in nats; 0 for one without parameters."""
+    """Mutual information of each column with the class (n_columns,), in nats; 0 for one without parameters.
+
+    Where features depend on each other, that of their marginals (`marginal_network`).
+    """
+    network = marginal_network(network)
     prior = np.exp(network.log_weight[0])[None, :]
     gain = information_gain(network, schema, prior, np.ones((1, len(schema.columns)), dtype=bool))
     return gain.ravel()

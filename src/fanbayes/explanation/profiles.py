@@ -20,6 +20,7 @@ from fanbayes.arrays import Floats
 from fanbayes.data.schema import Schema
 from fanbayes.model.blocks.categorical import level_names
 from fanbayes.model.network import Network
+from fanbayes.model.tree_network import marginal_network
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ class Profiles:
 
 def component_profiles(network: Network, schema: Schema) -> Profiles:
     """Profiles of the components of a network of one."""
+    network = marginal_network(network)
     structure = network.structure
     log_share = np.full(structure.n_cells, -np.inf)
     np.logaddexp.at(log_share, structure.cell_of, network.log_weight[0])
