@@ -16,7 +16,6 @@ from fanbayes.estimators.classifiers import FANClassifier, FMClassifier, NBClass
 from fanbayes.estimators.criteria import fit_by_criteria
 from fanbayes.estimators.discretizer import MDLPDiscretizer
 from fanbayes.estimators.mda import MDAClassifier
-from fanbayes.estimators.mda import MDAClassifier
 from fanbayes.estimators.tabular import TableClassifier
 from fanbayes.estimators.tan import TANClassifier
 from fanbayes.learning.scores import Criterion
@@ -37,7 +36,6 @@ RELATIVES: Mapping[str, tuple[type[TableClassifier], Mapping[str, Any]]] = {
     "FAN tree": (FANClassifier, {"tree": "forest"}),
     "TAN": (TANClassifier, {}),
     "AODE": (AODEClassifier, {}),
-    "MDA": (MDAClassifier, {}),
     "Boosted NB": (BoostedNBClassifier, {}),
     "MDA": (MDAClassifier, {}),
 }
