@@ -425,3 +425,12 @@ def test_what_to_observe_next_is_exact_for_levels():
         posterior = clf.predict_proba(tried)
         gain = -(prior @ np.log(prior)) + weight @ (posterior * np.log(posterior)).sum(axis=1)
         assert found.information[0, list(found.features).index(name)] == pytest.approx(gain, abs=1e-10)
+
+
+def test_noise_has_no_arcs():
+    """Among many pairs of columns that have nothing to do with each other, some seem to."""
+    rng = np.random.default_rng(20)
+    X, y = rng.normal(size=(60, 200)), rng.integers(2, size=60)
+    assert len(TANClassifier(tree="full").fit(X, y).edges_["feature"]) == 199
+    assert len(TANClassifier().fit(X, y).edges_["feature"]) < 20
+    assert len(TANClassifier(criterion="bic").fit(X, y).edges_["feature"]) < 5

@@ -15,6 +15,7 @@ so that nothing quadratic is kept.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -98,8 +99,10 @@ def best_tree(rows: CompletedRows, price: float, *, full: bool, root: int | None
         found = weights.of(i, others)
         better = found > gain[others]
         gain[others[better]], parent[others[better]] = found[better], i
-    weight = np.where(parent >= 0, gain + weights.cost(parent), 0.0)
-    return Tree(tuple(parent.tolist()), tuple(weight.tolist()))
+    worth = [
+        float(gain[j] + weights.cost(i, np.array([j]))[0]) if i >= 0 else 0.0 for j, i in enumerate(parent.tolist())
+    ]
+    return Tree(tuple(parent.tolist()), tuple(worth))
 
 
 class _Weights:
@@ -137,21 +140,18 @@ class _Weights:
             found[self.n_discrete + k] = within.sum() - total
         return found
 
-    def cost(self, parent: Ints) -> Floats:
-        """Price of the parameters of each column's arc (n_columns,)."""
-        found = np.zeros(self.n_columns)
-        for j, i in enumerate(parent.tolist()):
-            if i >= 0:
-                found[j] = self.price * float(self._n_parameters(i, np.array([j]))[0])
-        return found
+    def cost(self, i: int, others: Ints) -> Floats:
+        """What arcs from a column to others have to gain.
 
-    def _n_parameters(self, i: int, others: Ints) -> Floats:
-        """Parameters of arcs from a column to others."""
+        Beside the price of their parameters log n, as a child has its pick of n parents: among so many arcs that are
+        worth nothing, the best one seems to be worth that.
+        """
+        if self.price == 0:
+            return np.zeros(len(others))
         is_number = others >= self.n_discrete
-        if i >= self.n_discrete:
-            return np.full(len(others), float(self.n_states))
         free = np.where(is_number, 2, np.append(self.n_levels, 0)[np.where(is_number, -1, others)] - 1)
-        return np.asarray(self.n_states * (self.n_levels[i] - 1.0) * free)
+        n_parameters = self.n_states * (1 if i >= self.n_discrete else (self.n_levels[i] - 1) * free)
+        return np.asarray(self.price * n_parameters + math.log(self.n_columns) + np.zeros(len(others)))
 
     def of(self, i: int, others: Ints) -> Floats:
         """Weights of arcs from a column to others; -inf where there can be none."""
@@ -169,7 +169,7 @@ class _Weights:
             at = np.flatnonzero(kind & allowed)
             if len(at):
                 found[at] = weigh(i, others[at])
-        return found - self.price * self._n_parameters(i, others)
+        return found - self.cost(i, others)
 
     def _discrete(self, i: int, others: Ints) -> Floats:
         """N I(X_i; X_j | S) of discrete columns, those of as many levels at once."""
