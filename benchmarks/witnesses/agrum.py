@@ -19,17 +19,17 @@ def version() -> str:
     return str(pyagrum.__version__)
 
 
-def frame(data: DiscreteSet) -> pd.DataFrame:
-    """Features as text, each level a word."""
-    return pd.DataFrame(data.codes, columns=data.names).astype(str)
+def as_text(data: DiscreteSet) -> tuple[pd.DataFrame, pd.Series]:
+    """Features and classes, each level a word."""
+    X = pd.DataFrame(data.codes, columns=data.names).astype(str)
+    return X, pd.Series(data.labels.astype(str), name="class")
 
 
-def fit_tan(data: DiscreteSet) -> Any:
+def fit_tan(X: pd.DataFrame, y: pd.Series) -> Any:
     """Its classifier: the arcs of the best tree that carry at least half of the mean information of a pair."""
     processor = DiscreteTypeProcessor("NoDiscretization", None)
     model = BNClassifier(type_processor=processor, learningMethod="TAN")
-    model.fit(frame(data), pd.Series(data.labels.astype(str), name="class"))
-    return model
+    return model.fit(X, y)
 
 
 def arcs(model: Any) -> list[tuple[str, str]]:
@@ -42,8 +42,7 @@ def probabilities(
     data: DiscreteSet, given: Sequence[tuple[str, str]], alpha: float, which: Sequence[int]
 ) -> NDArray[np.float64]:
     """p(c | x) of some rows (n, n_classes), by a TAN of the given arcs whose tables are estimated by (5)."""
-    table = frame(data).assign(**{"class": data.labels.astype(str)})
-    learner = pyagrum.BNLearner(table)
+    learner = pyagrum.BNLearner(pd.concat(as_text(data), axis=1))
     learner.useSmoothingPrior(alpha)
     dag, node = pyagrum.DAG(), {name: k for k, name in enumerate(learner.names())}
     for k in node.values():

@@ -42,7 +42,7 @@ def testimony(data: DiscreteSet) -> dict[str, Any]:
         proba[f"{name} of Weka"] = rounded(weka.probabilities(model, rows, which))
         if name == "TAN":
             arcs["Weka"] = weka.arcs(model, data.names)
-    arcs["pyAgrum"] = agrum.arcs(agrum.fit_tan(data))
+    arcs["pyAgrum"] = agrum.arcs(agrum.fit_tan(*agrum.as_text(data)))
     proba["TAN of pyAgrum"] = rounded(agrum.probabilities(data, arcs["Weka"], ALPHAS["TAN"], which))
     return {
         "shape": data.codes.shape,

@@ -27,6 +27,9 @@ def java(name: str) -> Any:
         if not is_installed():
             raise SystemExit(f"there is no {JAR}: install weka, or tell where it is by WEKA_JAR")
         jpype.startJVM("-Xmx3g", "-Djava.awt.headless=true", classpath=[JAR])
+        # Of every row with missing values BayesNet says that it fills them in.
+        nowhere = jpype.JClass("java.io.OutputStream").nullOutputStream()
+        jpype.JClass("java.lang.System").setErr(jpype.JClass("java.io.PrintStream")(nowhere))
     return jpype.JClass(name)
 
 
