@@ -42,8 +42,14 @@ class MDAClassifier(FANClassifier):
 
     Missing numbers are integrated out exactly, in `fit` too (Ghahramani & Jordan 1994). This takes the inverse of a
     matrix for every pattern of what is missing and every pass over the rows, so many patterns among hundreds of columns
-    take long. Rows without a label are learnt from. Parameters and attributes that are not described here are as in
-    `FANClassifier`.
+    take long. Rows without a label are learnt from.
+
+    In `explain`, a number x contributes s (x - m / 2) for a component, where m is the mean of the component and s the
+    slope S^-1 m, both of the numbers that are observed, beside the mean of all rows; so a step in x changes nothing but
+    its own contribution, by the slope of the log-odds. Where each class has a covariance of its own, a number also has
+    its share in the quadratic form. Over several components, contributions are weighted as those of FAN.
+
+    Parameters and attributes that are not described here are as in `FANClassifier`.
 
     Parameters
     ----------

@@ -68,7 +68,7 @@ class FullCovarianceData(InMemoryData):
             if rows.table.n_rows and (rows is labelled or normals.n_groups == 1):
                 parts.append(rows.e_step(terms, normals, hard, self.pool))
             elif rows.table.n_rows:
-                parts.append(_OtherRows(rows.table).e_step(terms, normals, hard))
+                parts.append(rows.others.e_step(terms, normals, hard))
         if others.table.n_rows or not parts:
             parts.append(others.e_step(terms, normals, hard))
         return sum(parts[1:], start=parts[0])
@@ -187,6 +187,11 @@ class _CompleteRows:
     """Rows without a missing number, all with a label or all without."""
 
     table: EncodedTable
+
+    @cached_property
+    def others(self) -> _OtherRows:
+        """The same rows, for several covariances."""
+        return _OtherRows(self.table)
 
     @cached_property
     def _has_labels(self) -> bool:
