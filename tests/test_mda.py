@@ -569,6 +569,17 @@ def test_where_nothing_is_correlated_contributions_are_those_of_naive_bayes():
         np.testing.assert_allclose(ours, wanted, atol=1e-12)
 
 
+def test_what_others_determine_is_worth_nothing():
+    """A column that is the sum of two others; without a prior, the covariance is singular but for its floor."""
+    X, y = balanced(2)
+    X = np.column_stack([X, X.sum(axis=1)])
+    clf = MDAClassifier(1, prior_strength=0.0, variance_floor=1e-12).fit(X, y)
+    X[::2, 2] = np.nan
+    gain = clf.explain(X).information[::2, 2]
+    assert (gain < 0.05).all()
+    assert clf.explain(np.full((1, 3), np.nan)).information[0, 2] > 0.05
+
+
 @pytest.mark.parametrize("tying", TYINGS)
 def test_what_is_worth_observing_takes_the_others_into_account(tying):
     """I(C; z | x), by integrating p(c | x, z) over p(z | x)."""

@@ -25,6 +25,9 @@ from fanbayes.data.caching import cached_property, fields_only
 
 LOG_2PI = math.log(2.0 * math.pi)
 
+# Covariances that are nearer to singular, in any direction, cannot be told from singular ones.
+LEAST_VARIANCE = 1e-12
+
 # Columns from which on triangular matrices are inverted as such, one after the other.
 _LARGE = 64
 
@@ -152,7 +155,7 @@ class Normals:
                     mean[:, :, own.cells] = np.swapaxes(own.mean + away @ S, 1, 2)
                 for i, j in np.argwhere(np.isnan(x[rows])).tolist():
                     variance = np.array([of_group[of[i], j, j] for of_group in left])
-                    yield int(rows[i]), j, mean[i, j], variance[self.group]
+                    yield int(rows[i]), j, mean[i, j], np.maximum(variance, LEAST_VARIANCE)[self.group]
 
 
 @dataclass(frozen=True)

@@ -36,11 +36,8 @@ from fanbayes.data.table import Layout
 from fanbayes.model.blocks.base import Block, EstimationOptions, Parameters
 from fanbayes.model.blocks.gaussian import Gaussian
 from fanbayes.model.blocks.normal import KAPPA, A, B, groups_of_cells
-from fanbayes.model.normals import LOG_2PI, Normals, inverse_of, log_det_of, precision_of, triangular
+from fanbayes.model.normals import LEAST_VARIANCE, LOG_2PI, Normals, inverse_of, log_det_of, precision_of, triangular
 from fanbayes.model.structure import Structure
-
-# Covariances that are nearer to singular cannot be told from singular ones.
-_LEAST_FLOOR = 1e-12
 
 # Accelerated steps stay where squares can be added up.
 _MOST = 1e30
@@ -73,7 +70,7 @@ class MultivariateNormal(Block):
         group = groups_of_cells(structure, options)
         if group is None:
             raise ValueError("a full covariance is of all cells, or of those of a class")
-        floor = max(options.variance_floor, _LEAST_FLOOR)
+        floor = max(options.variance_floor, LEAST_VARIANCE)
         return cls(n_columns, structure.n_cells, floor, options.prior_strength, group)
 
     @cached_property
