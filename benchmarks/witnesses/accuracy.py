@@ -3,7 +3,7 @@
     python benchmarks/witnesses/accuracy.py --data DIR [--sets NAME ...] [--models NAME ...] [--out FILE]
 
 Ten folds; numbers are binned by our MDLP on the training part of each, for both. Weka gets the codes; what was not seen
-in training is missing. Sets that are in the file already are not run again.
+in training is missing.
 """
 
 from __future__ import annotations
@@ -86,19 +86,15 @@ def main() -> None:
     options = parser.parse_args()
     models = [name for name in options.models if hasattr(fanbayes, OURS[name][0])]
     suite = datasets.load_suite(options.data)
-    found: dict[str, Any] = json.loads(options.out.read_text())["sets"] if options.out.exists() else {}
+    about = environment(["numpy", "scikit-learn"], HERE) | {"weka": weka.version()}
+    found = {}
     for name in options.sets:
         data = replace(suite[SETS[name]], split=None)
         cells = len(data.y) * len(data.kinds)
-        missing = [m for m in models if m not in found.get(name, {}) and cells <= MOST_CELLS.get(m, cells)]
-        if not missing:
-            continue
         begin = time.perf_counter()
-        found.setdefault(name, {}).update(correct(data, missing))
+        found[name] = correct(data, [m for m in models if cells <= MOST_CELLS.get(m, cells)])
         print(f"{name}: {time.perf_counter() - begin:.0f} s", flush=True)
-        about = environment(["numpy", "scikit-learn"], HERE) | {"weka": weka.version()}
-        content = {"environment": about, "sets": {n: found[n] for n in SETS if n in found}}
-        write_file(options.out, (json.dumps(content, indent=1) + "\n").encode())
+    write_file(options.out, (json.dumps({"environment": about, "sets": found}, indent=1) + "\n").encode())
     show(found)
 
 
