@@ -445,8 +445,11 @@ WAVEFORM_PUBLISHED = 0.169, 0.006  # three subclasses, and its standard error: H
 WAVEFORM_R = 0.1826, 0.0040  # R's mda 0.5-3 with subclasses=3, on the draws below (benchmarks/mda.py)
 
 
-def test_waveform_error_is_the_published_one():
-    """300 rows to learn from, 500 to test, 20 draws; linear discriminant analysis is at .199 on the same rows."""
+def test_waveform_error_agrees_with_the_published_and_with_r():
+    """Within two standard errors of the differences: 300 rows to learn from, 500 to test, 20 draws.
+
+    Ours is .1805 (.0034); linear discriminant analysis, published with .191, is at .199 on the same rows.
+    """
     errors = []
     for seed in range(20):
         train, test = generators.waveform(300, rng=100 + seed), generators.waveform(500, rng=1000 + seed)
