@@ -14,6 +14,7 @@ from sklearn.metrics import mutual_info_score
 
 from fanbayes import FANClassifier, NBClassifier, TANClassifier, load, save
 from fanbayes.data.state import StateError
+from fanbayes.estimators.criteria import fit_by_criteria
 from fanbayes.files.model_file import from_state, to_state
 from fanbayes.learning.em import Problem, initial_state, run_em
 from fanbayes.learning.tree_data import tree_data
@@ -434,3 +435,77 @@ def test_noise_has_no_arcs():
     assert len(TANClassifier(tree="full").fit(X, y).edges_["feature"]) == 199
     assert len(TANClassifier().fit(X, y).edges_["feature"]) < 20
     assert len(TANClassifier(criterion="bic").fit(X, y).edges_["feature"]) < 5
+
+
+def information(joint):
+    """I(C; X) of a joint distribution (n_points, n_classes)."""
+    joint = joint / joint.sum()
+    independent = joint.sum(axis=0) * joint.sum(axis=1, keepdims=True)
+    some = joint > 1e-300
+    return (joint[some] * np.log(joint[some] / independent[some])).sum()
+
+
+def test_what_to_observe_next_of_a_number_that_another_nearly_tells():
+    rng = np.random.default_rng(21)
+    y = rng.integers(0, 2, 4000)
+    x = rng.normal(size=4000)
+    z = x + 0.01 * y + 0.002 * rng.normal(size=4000)
+    clf = TANClassifier(tree="full").fit(pd.DataFrame({"x": x, "z": z}), y)
+    rows = pd.DataFrame({"x": [0.0, 0.03, 0.1], "z": np.nan})
+    found = clf.explain(rows).information[:, 1]
+    for row, gain in zip(rows["x"], found):
+        fine = pd.DataFrame({"x": row, "z": row + np.linspace(-0.4, 0.4, 20_001)})
+        assert gain == pytest.approx(information(np.exp(clf.predict_joint_log_proba(fine))), abs=1e-6)
+
+
+def test_what_to_observe_next_below_a_level_that_is_missing():
+    X, y = mixed(400, np.random.default_rng(22))
+    X["n"] = np.random.default_rng(23).poisson(3 + 2 * y).astype(float)
+    clf = TANClassifier(tree="full", distributions={"n": "poisson"}).fit(X, y)
+    row = X.head(1).assign(level=None, a=np.nan, n=np.nan)
+    found = clf.explain(row)
+    for name, values in (("a", np.linspace(-20, 20, 8001)), ("n", np.arange(60.0))):
+        fine = pd.concat([row.assign(**{name: v}) for v in values])
+        expected = information(np.exp(clf.predict_joint_log_proba(fine)))
+        assert found.information[0, list(found.features).index(name)] == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_root_among_the_numbers_waits_for_the_levels():
+    X, y = mixed(300, np.random.default_rng(24))
+    clf = TANClassifier(tree="full", root="b").fit(X, y)
+    assert len(clf.edges_) == 3
+    assert "level" not in set(clf.edges_["feature"])
+    only = X[["a", "b", "c"]]
+    assert "b" not in set(TANClassifier(tree="full", root="b").fit(only, y).edges_["feature"])
+    with pytest.raises(TypeError, match="root=True"):
+        TANClassifier(root=True).fit(X, y)
+
+
+def test_columns_of_very_many_levels_are_saved(tmp_path):
+    n = 65_535
+    rng = np.random.default_rng(25)
+    few = pd.Categorical(rng.integers(0, 3, n).astype(str))
+    X = pd.DataFrame({"many": pd.Categorical(np.arange(n).astype(str)), "a": few, "b": few})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a column of names
+        clf = TANClassifier().fit(X, rng.integers(0, 2, n))
+    assert len(clf.edges_) == 1
+    save(clf, tmp_path / "m.fan")
+    np.testing.assert_array_equal(load(tmp_path / "m.fan").predict_proba(X[:9]), clf.predict_proba(X[:9]))
+
+
+def test_a_chain_of_monstrous_slopes_is_refused():
+    rng = np.random.default_rng(26)
+    x = rng.normal(size=(100, 1))
+    clf = TANClassifier(tree="full").fit(x + 0.1 * rng.normal(size=(100, 25)), rng.integers(2, size=100))
+    header, arrays = to_state(clf)
+    block = arrays["cells.linear_gaussian"].copy()
+    block[24:48] = 1e20
+    with pytest.raises(StateError):
+        from_state(header, {**arrays, "cells.linear_gaussian": block})
+
+
+def test_cem_after_em_is_refused():
+    X, y = chain(100, np.random.default_rng(27))
+    with pytest.raises(ValueError, match="CEM after EM is of models without arcs"):
+        fit_by_criteria(FANClassifier(2, tree="full"), X, y, ("icl",), cem=True)

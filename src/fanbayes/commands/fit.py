@@ -253,7 +253,8 @@ def _print_choice(console: Console, clf: NetworkClassifier, model: Model, criter
     n = clf.n_components_
     size = f"{n} component{'s' if n > 1 else ''}"
     tried = len(from_user_table(clf.selection_)["n_components"])
-    if n_arcs := len(from_user_table(clf.edges_)["feature"]):
+    n_arcs = len(from_user_table(clf.edges_)["feature"])
+    if n_arcs or model is Model.FAN_TREE:
         console.print(f"Arcs between features: {n_arcs}.")
     if model is Model.NB:
         console.print("Naive Bayes: nothing to choose.")

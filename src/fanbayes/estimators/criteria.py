@@ -20,7 +20,8 @@ def fit_by_criteria(
     """Fit once, choose once for each criterion.
 
     The search goes on until no criterion has found better for `patience` sizes, so each choice is the one
-    that the criterion alone would have made, or one that it did not get to see.
+    that the criterion alone would have made, or one that it did not get to see. Arcs between features, if there are
+    any, are those by the first criterion.
 
     Parameters
     ----------
@@ -35,6 +36,8 @@ def fit_by_criteria(
     """
     model = clone(estimator)
     learnt = model._learn(X, y, None, criteria)
+    if cem and learnt.search.arcs is not None:
+        raise ValueError("CEM after EM is of models without arcs between features; give tree='none', or cem=False")
     choices = [(str(name), learnt.selection, learnt.selection.best(name)) for name in criteria]
     if cem:
         after = continue_with_cem(learnt.problem, learnt.search, learnt.selection)

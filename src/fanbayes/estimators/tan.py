@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
 from numpy.typing import NDArray
 
 from fanbayes.data.schema import Schema
@@ -24,8 +25,10 @@ class TANClassifier(NetworkClassifier):
     Every feature but the root has the class and one other feature as parents; the tree is the one of largest
     conditional mutual information. A discrete feature has a table for each value of its parent, a number a normal
     distribution for each value of a discrete parent, or a linear regression on a continuous one (Friedman, Goldszmidt &
-    Lee 1998); a discrete feature has no continuous parent. Missing values are summed out along the tree, exactly, in
-    fitting (by EM) as in prediction. Pairs of features are compared: time grows with their square, memory does not.
+    Lee 1998); a discrete feature has no continuous parent, and counts (`distributions`) have no arcs. Missing values
+    are summed out along the tree, exactly, in fitting (by EM) as in prediction. Pairs of features are compared: time
+    grows with their square. Only features of up to 16 levels are parents of numbers, and a number then takes the memory
+    of so many.
 
     Parameters and attributes that are not described here are as in `FANClassifier`, which with ``tree=`` has such a
     tree beside its hidden variable.
@@ -65,6 +68,8 @@ class TANClassifier(NetworkClassifier):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         require_choice("tree", self.tree, ("full", "forest"))
+        if isinstance(self.root, (bool, np.bool_)):
+            raise TypeError(f"root={self.root} must be the name or the position of a feature")
         require_choice("criterion", self.criterion, ("icl", "bic", "aic", "cs"))
 
     def _search(self, classes: NDArray[Any], n_cases: float) -> Search:

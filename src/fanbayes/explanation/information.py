@@ -59,17 +59,17 @@ def information_gain(
     normals = None if numbers is None else network.terms.normals
     for k, j in enumerate(schema.discrete if normals is not None else schema.discrete + schema.continuous):
         density, weight = network.column(k).density()
-        _fill(gain[:, j], network, states, density[cells], weight)
+        fill(gain[:, j], network, states, density[cells], weight)
     if normals is not None and numbers is not None:
         block = Gaussian(1, len(normals.group), 0.0, None)
         for row, column, *theta in normals.conditionals(numbers):
             density, weight = block.density(np.stack(theta), np.zeros(0), 0)
             own = slice(row, row + 1)
-            _fill(gain[own, schema.continuous[column]], network, states[own], density[cells], weight)
+            fill(gain[own, schema.continuous[column]], network, states[own], density[cells], weight)
     return gain
 
 
-def _fill(gain: Floats, network: Network, states: Floats, p: Floats, weight: Floats) -> None:
+def fill(gain: Floats, network: Network, states: Floats, p: Floats, weight: Floats) -> None:
     """Set the wanted entries of a column (n_rows,), given p(x_i | s) (n_states, n_points) and the points' weights."""
     class_of = network.structure.class_of
     edges = np.searchsorted(class_of, np.arange(network.structure.n_classes + 1))

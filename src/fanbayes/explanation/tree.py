@@ -12,17 +12,16 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import softmax, xlogy
 
-from fanbayes.arrays import Floats, Mask
+from fanbayes.arrays import Floats, Ints, Mask
 from fanbayes.data.schema import Schema
 from fanbayes.data.table import EncodedTable
+from fanbayes.explanation.information import fill
 from fanbayes.learning.tree_data import known_log_states
+from fanbayes.model.blocks.normal import normal_density
 from fanbayes.model.network import Network
 from fanbayes.model.tree import TreeLayout
-from fanbayes.model.tree_network import marginal_network
 
-# Points at which the expected information of a number is taken, and how far they reach, in its standard deviations.
-_N_POINTS = 97
-_REACH = 6.0
+_NUMBERS_AT_ONCE = 1 << 21
 
 
 def column_log_prob(network: Network, table: EncodedTable) -> Floats:
@@ -69,42 +68,77 @@ def _chain(network: Network, table: EncodedTable) -> Floats:
 def tree_information_gain(network: Network, schema: Schema, table: EncodedTable, wanted: Mask) -> Floats:
     """I(C; X_i | x) of rows with what they lack (n_rows, n_columns), NaN where not wanted.
 
-    The sum over the levels of a discrete feature is exact; that over a number is taken at points around its mean.
+    Given a state, and the level of the discrete column above it, a number is normal, whatever else is known: so its
+    log density at three points tells all, and the integral is taken as for numbers without arcs.
     """
-    layout, structure = network.layout, network.structure
+    layout = network.layout
     assert isinstance(layout, TreeLayout)
-    marginal = marginal_network(network)
-    first = np.searchsorted(structure.class_of, np.arange(structure.n_classes))
     gain = np.where(wanted, 0.0, np.nan)
     codes, numbers = table.codes_of_columns(), table.numbers
-    share = np.exp(network.log_weight[0])
     for i, j in enumerate(schema.discrete + schema.continuous):
         rows = np.flatnonzero(wanted[:, j])
-        if not len(rows):
+        if i >= layout.base.n_discrete and schema[j].distribution != "gaussian":  # it has no arcs
+            states = softmax(known_log_states(layout, codes, numbers, network.terms), axis=1)
+            density, weight = network.column(int(layout.first_part[i])).density()
+            fill(gain[:, j], network, states, density[network.structure.cell_of], weight)
             continue
-        points, weight = _points(marginal, i, i - layout.base.n_discrete, share)
-        log_p = []
-        for x in points:
-            tried, with_x = codes[rows].copy(), numbers[rows].copy()
-            if i < layout.base.n_discrete:
-                tried[:, i] = x
-            else:
-                with_x[:, i - layout.base.n_discrete] = x
-            log_p.append(known_log_states(layout, tried, with_x, network.terms))
-        joint = np.stack(log_p)  # (n_points, n_rows, n_states)
-        p = softmax(joint + np.log(weight)[:, None, None], axis=(0, 2))
-        of_class = np.add.reduceat(p, first, axis=2)
-        prior, of_point = of_class.sum(axis=0), of_class.sum(axis=2)
-        terms = xlogy(of_class, of_class).sum(axis=(0, 2)) - xlogy(prior, prior).sum(axis=1)
-        gain[rows, j] = np.maximum(terms - xlogy(of_point, of_point).sum(axis=0), 0.0)
+        n_levels = int(layout.base.n_levels[i]) if i < layout.base.n_discrete else 3
+        step = max(1, _NUMBERS_AT_ONCE // (n_levels * network.structure.n_states))
+        for some in np.split(rows, range(step, len(rows), step)):
+            of = _gain_of_level if i < layout.base.n_discrete else _gain_of_number
+            gain[some, j] = of(network, layout, codes[some], numbers[some], i)
     return gain
 
 
-def _points(marginal: Network, i: int, number: int, share: Floats) -> tuple[Floats, Floats]:
-    """Values of a column to sum over, and the weight of each."""
-    mean, variance = marginal.column(i).traits()
-    if number < 0:
-        return np.arange(len(mean), dtype=np.float64), np.ones(len(mean))
-    centre = float(mean[0] @ share)
-    spread = float(np.sqrt((variance[0] + (mean[0] - centre) ** 2) @ share))
-    return centre + spread * np.linspace(-_REACH, _REACH, _N_POINTS), np.ones(_N_POINTS)
+def _gain_of_level(network: Network, layout: TreeLayout, codes: Ints, numbers: Floats, i: int) -> Floats:
+    """I(C; X_i | x) (n_rows,) of a discrete column, by a sum over its levels."""
+    log_p = []
+    for level in range(int(layout.base.n_levels[i])):
+        codes[:, i] = level
+        log_p.append(known_log_states(layout, codes, numbers, network.terms))
+    p = softmax(np.stack(log_p), axis=(0, 2))  # (n_levels, n_rows, n_states)
+    first = np.searchsorted(network.structure.class_of, np.arange(network.structure.n_classes))
+    of_class = np.add.reduceat(p, first, axis=2)
+    prior, of_level = of_class.sum(axis=0), of_class.sum(axis=2)
+    terms = xlogy(of_class, of_class).sum(axis=(0, 2)) - xlogy(prior, prior).sum(axis=1)
+    return np.asarray(np.maximum(terms - xlogy(of_level, of_level).sum(axis=0), 0.0))
+
+
+def _gain_of_number(network: Network, layout: TreeLayout, codes: Ints, numbers: Floats, i: int) -> Floats:
+    """The same of a number; codes and numbers are spoilt."""
+    n_discrete, above = layout.base.n_discrete, layout.tree.parent[i]
+    while above >= n_discrete:
+        above = layout.tree.parent[above]
+    open_ = np.flatnonzero(codes[:, above] == layout.base.n_levels[above]) if above >= 0 else np.zeros(0, dtype=np.intp)
+    levels = range(int(layout.base.n_levels[above])) if len(open_) else [0]
+    parts = []
+    for level in levels:  # a row of which it is known is the same at each, and counts once
+        if len(open_):
+            codes[open_, above] = level
+        parts.append(_normals(network, layout, codes, numbers, i - n_discrete))
+        if level > 0:
+            parts[-1][0][np.setdiff1d(np.arange(len(codes)), open_)] = -np.inf
+    log_weight, mean, variance = (np.concatenate(x, axis=1) for x in zip(*parts))
+    class_of = np.tile(network.structure.class_of, len(parts))
+    gain = np.empty(len(codes))
+    for row, weight in enumerate(softmax(log_weight, axis=1)):
+        some = weight > 0
+        density, step = normal_density(mean[row, some], variance[row, some])
+        joint = np.zeros((network.structure.n_classes, density.shape[1]))
+        np.add.at(joint, class_of[some], weight[some, None] * density)
+        prior = np.bincount(class_of[some], weight[some], network.structure.n_classes)
+        terms = xlogy(joint, joint) - xlogy(joint, prior[:, None]) - xlogy(joint, joint.sum(axis=0))
+        gain[row] = max(float(terms.sum(axis=0) @ step), 0.0)
+    return gain
+
+
+def _normals(network: Network, layout: TreeLayout, codes: Ints, numbers: Floats, k: int) -> tuple[Floats, ...]:
+    """Log weight, mean and variance (n_rows, n_states) of number k: its log density is a parabola."""
+    at = []
+    for x in (-1.0, 0.0, 1.0):
+        numbers[:, k] = x
+        at.append(known_log_states(layout, codes, numbers, network.terms))
+    low, middle, high = at
+    variance = 1.0 / np.maximum(2 * middle - low - high, 1e-12)
+    mean = variance * (high - low) / 2
+    return middle + 0.5 * (mean**2 / variance + np.log(variance)), mean, variance

@@ -1,7 +1,7 @@
 """Arcs and parameters in turn (Friedman 1998; Meila & Jordan 2000): structural EM.
 
 A network completes the rows, the completed rows tell which tree is the best, EM fits the network with that tree, and so
-on, until the tree stays or the score falls. Within one tree no step of EM can fall.
+on, until a tree comes again. Within one tree no step of EM can fall; of the trees, the best by its score is taken.
 """
 
 from __future__ import annotations

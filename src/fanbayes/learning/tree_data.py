@@ -23,6 +23,7 @@ from fanbayes.model.network import Statistics, Terms
 from fanbayes.model.tree import TreeLayout
 
 _ROWS_AT_ONCE = 8192
+_NUMBERS_AT_ONCE = 1 << 23
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,12 @@ def posterior(layout: Layout, table: EncodedTable, terms: Terms, what: Posterior
     """Probabilities of classes (n_rows, n_classes), or log p(s, x) of states (n_rows, n_states), arcs or not."""
     if not isinstance(layout, TreeLayout):
         return kernel.posterior(table, terms, what, pool)
-    found = kernel.posterior(layout.encode(table), terms, what, pool)
+    width = terms.structure.n_states if what == "states" else terms.structure.n_classes
+    found = np.empty((table.n_rows, width))
+    step = max(1024, _NUMBERS_AT_ONCE // (1 + layout.n_numbers))  # a number may have become many
+    for at in range(0, table.n_rows, step):
+        rows = np.arange(at, min(at + step, table.n_rows))
+        found[rows] = kernel.posterior(layout.encode(table.only(rows)), terms, what, pool)
     holes = np.flatnonzero(layout.holes(table))
     for rows in np.split(holes, range(_ROWS_AT_ONCE, len(holes), _ROWS_AT_ONCE)):
         log_p = known_log_states(layout, table.codes_of_columns(rows), table.numbers[rows], terms, pool)

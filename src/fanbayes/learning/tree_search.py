@@ -30,7 +30,7 @@ from fanbayes.model.blocks.normal import A, B
 from fanbayes.model.network import Network
 from fanbayes.model.tree import MOST_PAIRS, MOST_SELECTED, Tree
 
-# Responsibilities below this do not matter for which arcs are the best.
+# Responsibilities below this share of a row's largest do not matter for which arcs are the best.
 _NEGLIGIBLE = 1e-4
 
 _NUMBERS_AT_ONCE = 1 << 22
@@ -63,7 +63,7 @@ def completed(table: EncodedTable, network: Network, pool: ThreadPool) -> Comple
             other = (piece.labels[:, None] >= 0) & (piece.labels[:, None] != structure.class_of)
             log_p = np.where(other, -np.inf, log_p)
         p = np.exp(log_p - logsumexp(log_p, axis=1, keepdims=True))
-        p[p < _NEGLIGIBLE] = 0.0
+        p[p < _NEGLIGIBLE * p.max(axis=1, keepdims=True)] = 0.0
         row, state = np.nonzero(p)
         rows.append(row + at)
         states.append(state)
@@ -93,7 +93,8 @@ def best_tree(rows: CompletedRows, price: float, *, full: bool, root: int | None
         open_ = first if len(first) else np.flatnonzero(left)
         i = int(open_[np.argmax(gain[open_])])
         if parent[i] < 0:  # nothing to join: a root
-            i = int(open_[np.argmax(about_state[open_])]) if root is None or not left[root] else root
+            best = int(open_[np.argmax(about_state[open_])])
+            i = best if root is None or root not in open_ else root
         left[i] = False
         others = np.flatnonzero(left)
         found = weights.of(i, others)
@@ -112,7 +113,7 @@ class _Weights:
         table, layout = rows.table, rows.table.layout
         assert table.labels is not None
         self.table, self.states, self.n_states = table, table.labels, rows.n_states
-        self.price, self.pool = price, pool
+        self.price, self.pool, self.total_weight = price, pool, table.total_weight
         self.n_discrete = layout.n_discrete
         self.n_columns = layout.n_discrete + layout.n_numbers
         self.n_levels = layout.n_levels
@@ -159,17 +160,21 @@ class _Weights:
         is_number = others >= self.n_discrete
         allowed = np.zeros(len(others), dtype=bool)
         if i < self.n_discrete:
-            sizes = self.n_levels[i] * (self.n_levels[others[~is_number]] + 1)
-            allowed[~is_number] = sizes <= MOST_PAIRS
+            sizes = self.n_levels[others[~is_number]]
+            allowed[~is_number] = (self.n_levels[i] + 1) * (sizes + 1) <= MOST_PAIRS
             allowed[is_number] = self.n_levels[i] <= MOST_SELECTED
         else:
             allowed[is_number] = self.is_normal[i - self.n_discrete]
         allowed[is_number] &= self.is_normal[others[is_number] - self.n_discrete]
+        cost = self.cost(i, others)
+        if self.price > 0 and i < self.n_discrete:  # what cannot pay need not be counted: I is at most an entropy
+            least = np.minimum(self.n_levels[i], self.n_levels[others[~is_number]])
+            allowed[~is_number] &= self.total_weight * np.log(least) > cost[~is_number]
         for kind, weigh in ((~is_number, self._discrete), (is_number, self._number)):
             at = np.flatnonzero(kind & allowed)
             if len(at):
                 found[at] = weigh(i, others[at])
-        return found - self.cost(i, others)
+        return found - cost
 
     def _discrete(self, i: int, others: Ints) -> Floats:
         """N I(X_i; X_j | S) of discrete columns, those of as many levels at once."""
@@ -187,10 +192,8 @@ class _Weights:
         """What the log-likelihood of numbers gains by a normal distribution a level, or by a regression."""
         numbers = others - self.n_discrete
         if i < self.n_discrete:
-            sums = self.pairs.moments(i, numbers.tolist(), self.pool)
-            n, x, xx = np.moveaxis(sums.reshape(len(others), -1, 3, self.n_states)[:, :-1], 2, 0)
-            apart = _log_likelihood(n, x, xx).sum(axis=(1, 2))
-            return np.asarray(apart - _log_likelihood(n.sum(axis=1), x.sum(axis=1), xx.sum(axis=1)).sum(axis=1))
+            step = max(1, _NUMBERS_AT_ONCE // (3 * (int(self.n_levels[i]) + 1) * self.n_states))
+            return np.concatenate([self._by_level(i, at) for at in np.split(numbers, range(step, len(numbers), step))])
         sums = self.pairs.products(i - self.n_discrete, numbers.tolist(), self.pool).reshape(
             len(others), 6, self.n_states
         )
@@ -200,6 +203,13 @@ class _Weights:
         spread = np.maximum(xx - x**2 / some, 0.0) + 2 * B, np.maximum(pp - p**2 / some, 0.0) + 2 * B
         correlation2 = np.minimum(covariance**2 / (spread[0] * spread[1]), 1 - 1e-12)
         return np.asarray(-0.5 * (n * np.log1p(-correlation2)).sum(axis=1))
+
+    def _by_level(self, i: int, numbers: Ints) -> Floats:
+        """The same of a discrete column and some numbers."""
+        sums = self.pairs.moments(i, numbers.tolist(), self.pool)
+        n, x, xx = np.moveaxis(sums.reshape(len(numbers), -1, 3, self.n_states)[:, :-1], 2, 0)
+        apart = _log_likelihood(n, x, xx).sum(axis=(1, 2))
+        return np.asarray(apart - _log_likelihood(n.sum(axis=1), x.sum(axis=1), xx.sum(axis=1)).sum(axis=1))
 
 
 def _information(n: Floats) -> Floats:

@@ -15,7 +15,8 @@ from fanbayes.model.blocks import EstimationOptions, of_numbers
 from fanbayes.model.blocks.base import Covariance
 from fanbayes.model.network import Model, Network
 from fanbayes.model.structure import Structure, fan, finite_mixture, naive_bayes
-from fanbayes.model.tree import MOST_PAIRS, Tree, TreeLayout, tree_layout
+from fanbayes.model.tree import MOST_PAIRS, MOST_SELECTED, Tree, TreeLayout, tree_layout
+from fanbayes.model.tree_network import marginal_network
 
 # Factors of the weights -> structure, given the number of components of each class.
 _STRUCTURES: dict[tuple[str, ...], Callable[[list[int]], Structure]] = {
@@ -100,6 +101,10 @@ def read_network(
         require(flaw is None, str(flaw))
         parts.append((theta[0][None], theta[1][None]))
     network = model.assemble(np.concatenate(factors)[None], parts)
+    if isinstance(model.layout, TreeLayout):
+        with np.errstate(all="ignore"):
+            marginals = marginal_network(network).cells
+        require(np.isfinite(marginals).all(), "it has parameters by which a number would be beyond all bounds")
     if bounded:  # far beyond what a fit to standardised columns finds, and within what sums over members can hold
         for column in range(len(schema.discrete), len(schema.discrete) + len(schema.continuous)):
             mean, variance = network.column(column).traits()
@@ -120,8 +125,11 @@ def _layout(values: dict[str, Any], arrays: Arrays, base: Layout) -> Layout:
     require(all(type(w) is float and math.isfinite(w) for w in weight), flaw)
     require(all(base.distributions[k] == "gaussian" for k in _in_arcs(parent, n_discrete)), flaw)
     sizes = [int(base.n_levels[i]) + 1 if i < n_discrete else 1 for i in range(n)]
-    pairs = [sizes[i] * (sizes[p] - 1) if 0 <= p < n_discrete else sizes[i] for i, p in enumerate(parent)]
-    require(max(pairs, default=0) <= MOST_PAIRS and sum(pairs) <= 64 + sum(a.size for a in arrays.values()), flaw)
+    by_level = [(i, p) for i, p in enumerate(parent) if 0 <= p < n_discrete]  # a part for each level of the parent
+    most = [MOST_PAIRS if i < n_discrete else MOST_SELECTED for i, _ in by_level]
+    require(all(sizes[i] * (sizes[p] - 1) <= limit for (i, p), limit in zip(by_level, most)), flaw)
+    extra = sum(sizes[i] * (sizes[p] - 2) for i, p in by_level)
+    require(sum(sizes) + extra <= 64 + sum(a.size for a in arrays.values()), flaw)
     try:
         return tree_layout(base, Tree(tuple(parent), tuple(weight)))
     except ValueError as error:

@@ -23,8 +23,8 @@ from fanbayes.data.table import EncodedTable, Layout
 # Most levels of a code that stands for a column and its parent.
 MOST_PAIRS = 65_535
 
-# Most levels of a discrete parent of a number, which becomes as many columns.
-MOST_SELECTED = 64
+# Most levels of a discrete parent of a number, which becomes as many columns: memory of the rows grows with them.
+MOST_SELECTED = 16
 
 _PIECE = 65_536  # rows
 

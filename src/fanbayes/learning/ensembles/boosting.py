@@ -59,6 +59,10 @@ class Settings:
     combination: Combination
 
 
+# Errors closer than this to none, or to those of chance, are so by rounding.
+_NOTHING = 1e-12
+
+
 @dataclass(frozen=True)
 class Round:
     """Naive Bayes of one round, its weight a_t (B1) and its error e_t."""
@@ -84,8 +88,8 @@ def boost(table: EncodedTable, n_classes: int, alpha: float, pool: ThreadPool) -
         network = model.estimate(e_step(replace(table, weights=weights), nothing, False, pool))
         wrong = _decisions(table, network, pool) != table.labels
         error = float(weights[wrong].sum()) / total
-        if error <= 0 or error >= 1 - 1 / n_classes:
-            if error <= 0 or is_first:
+        if error <= _NOTHING or error >= 1 - 1 / n_classes - _NOTHING:
+            if error <= _NOTHING or is_first:
                 yield Round(network, 1.0, error)
             return
         weight = math.log((1 - error) / error) + math.log(n_classes - 1)
