@@ -250,8 +250,8 @@ class Boosted:
 
     @property
     def class_prior(self) -> Floats:
-        """p(c) of naive Bayes itself, the first round (n_classes,)."""
-        return self.networks[0].class_marginal()
+        """p(c) of naive Bayes itself, the first round (n_classes,), which a file may have as 0."""
+        return np.maximum(self.networks[0].class_marginal(), np.finfo(np.float64).tiny)
 
     @cached_property
     def additive(self) -> Network:
