@@ -2,6 +2,7 @@
 // the GIL.
 #include "columns.hpp"
 #include "em.hpp"
+#include "nb_tree.hpp"
 #include "pairs.hpp"
 #include "stars.hpp"
 #include "tree.hpp"
@@ -343,6 +344,46 @@ void posterior(const HeldRows& rows, const States& states, const Array& log_weig
         const int64_t first = rows.n_rows * b / n_blocks, last = rows.n_rows * (b + 1) / n_blocks;
         kernel->posterior(in, first, last, kind, out.data() + size_t(first) * width, scratch.data() + size_t(b) * room);
     });
+}
+
+// ---------------------------------------------------------------- trees with naive Bayes in the leaves
+
+std::vector<double> split_losses(In<int32_t, 2> levels, In<int32_t, 1> labels, In<int32_t, 1> folds,
+                                 In<double, 1> weights, std::vector<int64_t> first_level, In<double, 3> pseudo_levels,
+                                 In<double, 2> pseudo_classes, const std::vector<std::pair<int, int>>& columns,
+                                 const std::string& loss, double least, ThreadPool* pool) {
+    const size_t n_folds = pseudo_levels.shape(0), n_classes = pseudo_levels.shape(2);
+    const nb_tree::Cases cases{levels.data(),   labels.data(),          folds.data(), weights.data(),
+                               levels.shape(0), std::move(first_level), n_classes,    n_folds};
+    const std::vector<int64_t>& first = cases.first_level;
+    require(!first.empty() && first[0] == 0 && levels.shape(1) == cases.n_columns(), "a level a row and column");
+    for (size_t j = 0; j < cases.n_columns(); ++j) require(first[j] < first[j + 1], "a level at least for each column");
+    require(labels.shape(0) == cases.n && folds.shape(0) == cases.n && weights.shape(0) == cases.n,
+            "a label, a fold and a weight a row");
+    require(pseudo_levels.shape(1) == cases.n_levels() && pseudo_classes.shape(0) == n_folds &&
+                pseudo_classes.shape(1) == n_classes && n_classes > 0,
+            "pseudo-counts (folds, levels, classes) and (folds, classes)");
+    require(loss == "error" || loss == "log_loss", "the loss is error or log_loss");
+    for (size_t i = 0; i < cases.n; ++i) {
+        const int32_t label = labels.data()[i], fold = folds.data()[i];
+        require(0 <= label && size_t(label) < n_classes, "a label lies outside of the classes");
+        require(0 <= fold && size_t(fold) < n_folds, "a fold lies outside of the folds");
+        for (size_t j = 0; j < cases.n_columns(); ++j) {
+            const int32_t level = levels.data()[i * cases.n_columns() + j];
+            require(first[j] <= level && level < first[j + 1], "a level lies outside of its column");
+        }
+    }
+    std::vector<nb_tree::Split> splits;
+    for (auto [column, threshold] : columns) {
+        require(-1 <= column && column < int(cases.n_columns()), "there is no such column");
+        require(-1 <= threshold && (column < 0 || threshold < first[size_t(column) + 1] - first[size_t(column)] - 1),
+                "a threshold lies outside of its column");
+        splits.push_back({column, threshold});
+    }
+    nb::gil_scoped_release release;
+    return nb_tree::split_losses(cases, {pseudo_levels.data(), pseudo_classes.data()}, splits,
+                                 loss == "error" ? nb_tree::Loss::error : nb_tree::Loss::log_loss, least,
+                                 or_caller(pool));
 }
 
 // ---------------------------------------------------------------- pairs of columns
@@ -693,6 +734,9 @@ NB_MODULE(_core, m) {
     m.def("star_posterior", &star_posterior, nb::arg("rows"), nb::arg("first_level"), nb::arg("root"), nb::arg("pair"),
           nb::arg("part"), nb::arg("independent"), nb::arg("prior"), nb::arg("what"), nb::arg("out").noconvert(),
           nb::arg("n_blocks") = 1, nb::arg("pool").none() = nb::none());
+    m.def("split_losses", &split_losses, nb::arg("levels"), nb::arg("labels"), nb::arg("folds"), nb::arg("weights"),
+          nb::arg("first_level"), nb::arg("pseudo_levels"), nb::arg("pseudo_classes"), nb::arg("splits"),
+          nb::arg("loss"), nb::arg("least"), nb::arg("pool").none() = nb::none());
     nb::class_<MStep>(m, "MStep")
         .def("__init__", &make_m_step, nb::arg("factors"), nb::arg("n_cells"), nb::arg("alpha"),
              nb::arg("first_level") = std::vector<int64_t>{0}, nb::arg("n_numbers") = 0, nb::arg("estimator") = "map",

@@ -97,6 +97,25 @@ class Pairs:
     def products(self, v: int, columns: Sequence[int] | None = None, pool: ThreadPool | None = None) -> Floats:
         """N, sum x_v, x_j, x_v^2, x_j^2 and x_v x_j of the rows that have both numbers: blocks (6, n_states)."""
 
+def split_losses(
+    levels: NDArray[np.int32],  # (cases, columns), on the flat axis of all levels
+    labels: NDArray[np.int32],  # (cases,)
+    folds: NDArray[np.int32],  # (cases,), which holds each out
+    weights: Floats,  # (cases,)
+    first_level: Sequence[int],  # (columns + 1,), "missing" included
+    pseudo_levels: Floats,  # (folds, levels, classes), added to the counts; 0 where a level cannot be
+    pseudo_classes: Floats,  # (folds, classes)
+    splits: Sequence[tuple[int, int]],  # column and threshold; -1, -1: none; threshold -1: a branch for each level
+    loss: str,  # "error" or "log_loss"
+    least: float,  # cases a branch in the mean
+    pool: ThreadPool | None = None,
+) -> list[float]:
+    """Sums of the losses of cases, predicted by naive Bayes of their branch without their fold, one for each split.
+
+    Infinite where a split has fewer than two branches, or too few cases for them. A case whose value is missing is in
+    all branches, by their shares of the weights of the others.
+    """
+
 class States:
     """The states (c, h) of a structure; `first_state` has one entry more than there are classes.
 
