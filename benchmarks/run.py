@@ -41,6 +41,7 @@ SECTIONS = [
     "missing",
     "aode",
     "mda",
+    "nb_tree",
 ]
 PEERS = ["numpy", "scipy", "scikit-learn", "stepmix", "pomegranate", "lightgbm", "pyagrum"]
 

@@ -12,6 +12,7 @@ from fanbayes import (
     MDAClassifier,
     MDLPDiscretizer,
     NBClassifier,
+    NBTreeClassifier,
     TANClassifier,
 )
 
@@ -31,6 +32,8 @@ ESTIMATORS = [
     BoostedNBClassifier(4, combination="votes"),
     MDAClassifier(),
     MDAClassifier(2, covariance_tying="class", algorithm="cem"),
+    NBTreeClassifier(),
+    NBTreeClassifier(split_score="accuracy", leaf="fan", shrinkage=0),
     MDLPDiscretizer(),
 ]
 

@@ -22,14 +22,14 @@ N_FEATURES = len(LEVELS) + N_NUMBERS
 @pytest.fixture(autouse=True)
 def bounded(monkeypatch):
     """What does not converge is an error, not a machine that is out of memory: steps are halved in all rows at once."""
-    evaluate, n_points = average._Path.coefficient, []
+    evaluate, n_points = average.MixturePath.coefficient, []
 
     def counted(path, t, row):
         n_points.append(len(t))
         assert sum(n_points) < 100_000, "halved without end"
         return evaluate(path, t, row)
 
-    monkeypatch.setattr(average._Path, "coefficient", counted)
+    monkeypatch.setattr(average.MixturePath, "coefficient", counted)
 
 
 def make_member(world, network, weight, seed):
@@ -250,7 +250,7 @@ def test_blocks_of_rows_do_not_matter(monkeypatch):
 
 def test_what_does_not_add_up_is_an_error(monkeypatch):
     members, _ = make_members(("fan", "nb"), seed=12)
-    monkeypatch.setattr(average._Path, "integrate", lambda path, size: np.zeros_like(path.slope))
+    monkeypatch.setattr(average.MixturePath, "integrate", lambda path, size: np.zeros_like(path.slope))
     with pytest.raises(FloatingPointError, match="the contributions of row 0 miss its log-odds"):
         explained(members, N_FEATURES, some_pairs(10))
 

@@ -431,14 +431,14 @@ def test_a_far_away_value_is_explained_too(few, monkeypatch):
     """A hundred deviations from everything; the work is counted, as it could be endless."""
     from fanbayes.explanation import average
 
-    evaluate, n_points = average._Path.coefficient, []
+    evaluate, n_points = average.MixturePath.coefficient, []
 
     def counted(path, t, row):
         n_points.append(len(t))
         assert sum(n_points) < 16 * 1000, "halved without end"
         return evaluate(path, t, row)
 
-    monkeypatch.setattr(average._Path, "coefficient", counted)
+    monkeypatch.setattr(average.MixturePath, "coefficient", counted)
     rng = np.random.default_rng(0)
     y = np.arange(60) % 2
     clf = FANClassifierCV(**FAST).fit(y[:, None] + rng.normal(size=(60, 2)), y)

@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from fanbayes import FANClassifier, FMClassifier, NBClassifier
+from fanbayes import FANClassifier, FMClassifier, NBClassifier, NBTreeClassifier
 from fanbayes.evaluation.metrics import expected_calibration_error
-from fanbayes.plotting import ComponentDisplay, ReliabilityDisplay, SelectionDisplay, TraceDisplay
+from fanbayes.plotting import ComponentDisplay, NBTreeDisplay, ReliabilityDisplay, SelectionDisplay, TraceDisplay
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
@@ -110,6 +110,24 @@ def test_components(fan, data):
     fm = ComponentDisplay.from_estimator(FMClassifier(3, random_state=0).fit(*data))
     assert fm.image_.get_array().shape == (5, 3)
     assert ComponentDisplay.from_estimator(NBClassifier().fit(*data)).image_.get_array().shape == (5, 2)
+
+
+def test_trees_of_naive_bayes():
+    rng = np.random.default_rng(0)
+    names = [r"$\nope$", "b" * 50]
+    X = pd.DataFrame(rng.choice(["no", "yes"], (400, 2)), columns=names)
+    y = np.where(X[names[0]] == X[names[1]], r"$\frac$", "q")
+    clf = NBTreeClassifier(random_state=0).fit(X, y)
+    display = NBTreeDisplay.from_estimator(clf)
+    display.figure_.canvas.draw()
+    nodes = clf.describe()["nodes"]
+    assert len(display.texts_) == len(nodes) > 2
+    for bars, c in zip(display.bars_, range(2)):
+        np.testing.assert_allclose([bar.get_width() for bar in bars], [node["prior"][c]["prior"] for node in nodes])
+    assert display.texts_[0].get_text().startswith("all rows: 400, by ")
+    top = NBTreeDisplay.from_estimator(clf, max_depth=0, ax=display.ax_)
+    assert len(top.texts_) == 1
+    assert top.ax_ is display.ax_
 
 
 def test_names_are_no_formulas(data):

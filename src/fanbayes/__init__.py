@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from fanbayes.estimators.discretizer import MDLPDiscretizer
     from fanbayes.estimators.fan_cv import FANClassifierCV
     from fanbayes.estimators.mda import MDAClassifier
+    from fanbayes.estimators.nb_tree import NBTreeClassifier
     from fanbayes.estimators.tan import TANClassifier
     from fanbayes.files.model_file import ModelFileError, load, save
 
@@ -34,6 +35,7 @@ __all__ = [
     "MDLPDiscretizer",
     "ModelFileError",
     "NBClassifier",
+    "NBTreeClassifier",
     "TANClassifier",
     "adjust_prior",
     "datasets",
@@ -53,6 +55,7 @@ _WHERE = {
     "fanbayes.estimators.aode": ["AODEClassifier"],
     "fanbayes.estimators.boosted_nb": ["BoostedNBClassifier"],
     "fanbayes.estimators.mda": ["MDAClassifier"],
+    "fanbayes.estimators.nb_tree": ["NBTreeClassifier"],
     "fanbayes.estimators.discretizer": ["MDLPDiscretizer"],
     "fanbayes.estimators.tan": ["TANClassifier"],
     "fanbayes.decisions.classifier": ["CostSensitiveClassifier"],

@@ -83,10 +83,10 @@ def explain(
     console = screen()
     for k, i in enumerate(wanted):
         part = None
-        if found.kind_of_part == "member":
-            part = f"member {found.part[k]}"
-        elif found.kind_of_part == "star":
+        if found.kind_of_part == "star":
             part = f"star of {clf.schema_[int(found.part[k])].name}" if found.part[k] >= 0 else "naive Bayes"
+        elif found.kind_of_part != "component":
+            part = f"{found.kind_of_part} {found.part[k]}"
         elif getattr(clf, "n_components_", 1) > 1:
             of_class = "" if clf.network_.structure.has_common_components else f"{found.classes[k, 0]}/"
             part = f"component {of_class}h{found.part[k]}"

@@ -83,6 +83,7 @@ def fit(
     from fanbayes.estimators.base import NetworkClassifier
     from fanbayes.estimators.boosted_nb import BoostedNBClassifier
     from fanbayes.estimators.fan_cv import FANClassifierCV
+    from fanbayes.estimators.nb_tree import NBTreeClassifier
     from fanbayes.estimators.progress import reported_to
     from fanbayes.files.model_file import save
 
@@ -119,6 +120,8 @@ def fit(
         _print_choice(console, clf, model, criterion)
     elif isinstance(clf, BoostedNBClassifier):
         console.print(f"Rounds: {clf.n_rounds_}. Log score of rows held out: {score_text(clf.log_score_)}.")
+    elif isinstance(clf, NBTreeClassifier):
+        console.print(f"Leaves: {clf.get_n_leaves()}, depth {clf.get_depth()}.")
     console.print(f"Model: {out}. To look at it: fanbayes show {out}")
 
 
@@ -279,6 +282,7 @@ def _summary(
     from fanbayes.estimators.base import NetworkClassifier
     from fanbayes.estimators.boosted_nb import BoostedNBClassifier
     from fanbayes.estimators.fan_cv import FANClassifierCV
+    from fanbayes.estimators.nb_tree import NBTreeClassifier
 
     about: dict[str, Any] = {
         "data": dataset.name,
@@ -299,4 +303,6 @@ def _summary(
         }
     elif isinstance(clf, BoostedNBClassifier):
         about |= {"rounds": clf.n_rounds_, "log_score": clf.log_score_}
+    elif isinstance(clf, NBTreeClassifier):
+        about |= {"leaves": clf.get_n_leaves(), "depth": clf.get_depth()}
     return about | {"out": str(out)}

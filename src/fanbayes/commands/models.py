@@ -10,6 +10,7 @@ from fanbayes.estimators.boosted_nb import BoostedNBClassifier
 from fanbayes.estimators.classifiers import FANClassifier, FMClassifier, NBClassifier
 from fanbayes.estimators.fan_cv import FANClassifierCV
 from fanbayes.estimators.mda import MDAClassifier
+from fanbayes.estimators.nb_tree import NBTreeClassifier
 from fanbayes.estimators.tabular import TableClassifier
 from fanbayes.estimators.tan import TANClassifier
 
@@ -25,6 +26,7 @@ _MODELS: dict[Model, tuple[type[TableClassifier], dict[str, Any]]] = {
     Model.BOOSTED_NB: (BoostedNBClassifier, {}),
     Model.AODE: (AODEClassifier, {}),
     Model.MDA: (MDAClassifier, {}),
+    Model.NBTREE: (NBTreeClassifier, {}),
 }
 
 

@@ -27,6 +27,7 @@ class Model(StrEnum):
     BOOSTED_NB = "boosted-nb"
     AODE = "aode"
     MDA = "mda"
+    NBTREE = "nbtree"
 
     @property
     def title(self) -> str:  # type: ignore[override]
@@ -36,6 +37,7 @@ class Model(StrEnum):
             "fan-tree": "FAN tree",
             "fan-cv": "FAN CV",
             "boosted-nb": "Boosted NB",
+            "nbtree": "NBTree",
         }.get(self.value, self.value.upper())
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 
 MOST_COMPONENTS = 40
+MOST_NODES = 100
 
 
 def show(
@@ -34,7 +35,7 @@ def show(
 
 def _printer(about: dict[str, Any]) -> Callable[[Console, str, dict[str, Any], int], None]:
     """What prints a description, by what it describes."""
-    printers = {"members": _print_average, "rounds": _print_boosted, "n_stars": _print_stars}
+    printers = {"members": _print_average, "rounds": _print_boosted, "n_stars": _print_stars, "nodes": _print_tree}
     return next((printers[key] for key in printers if key in about), _print)
 
 
@@ -134,6 +135,23 @@ def _print_rest(console: Console, rows: list[Any], top: int) -> None:
     """How many rows a table has beside those that were printed."""
     if len(rows) > top:
         console.print(f"and {len(rows) - top} more (--top {len(rows)} lists all).")
+
+
+def _print_tree(console: Console, name: str, about: dict[str, Any], top: int) -> None:
+    from fanbayes.explanation.nb_tree import node_line
+
+    n, nodes = about["n_leaves"], about["nodes"]
+    leaves = f"{n} {'leaves' if n > 1 else 'leaf'}"
+    console.print(f"{name}: {about['classifier']}, {leaves}, depth {about['depth']}", style="bold")
+    console.print()
+    _print_classes(console, about)
+    console.print("Nodes: the condition that leads there, training cases, shares of the classes")
+    for node in nodes[:MOST_NODES]:
+        console.print(node_line(node), soft_wrap=True)
+    if len(nodes) > MOST_NODES:
+        console.print(f"and {len(nodes) - MOST_NODES} more (--json lists all).")
+    console.print()
+    _print_features(console, about["features"], top)
 
 
 def _bar(console: Console, share: float) -> str:

@@ -172,7 +172,7 @@ def _attribute_block(
     terms = np.moveaxis(terms.reshape(n_rows, n_each, n_features, -1), 1, 2).reshape(n_rows, n_features, -1)
     with np.errstate(divide="ignore"):  # an improbable completion may have weight 0
         log_owner_weight = np.log(weight)[:, :, None] + np.log([m.weight for m in members])
-    path = _Path(
+    path = MixturePath(
         np.tile(classes, n_each),
         owner,
         log_owner_weight.reshape(n_rows, -1),
@@ -200,7 +200,7 @@ def _log_probabilities(member: MemberRows, rows: Ints) -> Floats:
 
 
 @dataclass(frozen=True)
-class _Path:
+class MixturePath:
     """From everything missing to the rows.
 
     Attributes

@@ -42,6 +42,8 @@ from fanbayes.model.blocks.categorical import level_names
 from fanbayes.model.network import Network
 from fanbayes.model.tree import TreeLayout
 
+Part = Literal["component", "member", "star", "leaf"]
+
 TOLERANCE = 1e-10
 """How closely prior and contributions add up to the log-odds (relative, where the terms exceed 1)."""
 
@@ -71,8 +73,8 @@ class Attribution:
     contributions : (n_rows, n_features)
         ``prior + contributions.sum(axis=1)`` are the log-odds.
     part : int (n_rows,)
-        What is most responsible for the row: the component of the largest p(h | c, x), or the member of an average
-        that adds most to p(c | x).
+        What is most responsible for the row: the component of the largest p(h | c, x), or the member of an average,
+        or the leaf of a tree, that adds most to p(c | x).
     responsibility : (n_rows,)
         That probability, or its share.
     """
@@ -90,7 +92,7 @@ class Explanation(Attribution):
 
     Attributes
     ----------
-    kind_of_part : "component", "member" or "star"
+    kind_of_part : "component", "member" of an average, "star", or "leaf" of a tree
     features : names of the features, without those that have no parameters
     values : for each feature its value in each row, as text; None where missing
     classes : (n_rows, 2)
@@ -100,7 +102,7 @@ class Explanation(Attribution):
     frame : library of the tables, None for dicts of columns
     """
 
-    kind_of_part: Literal["component", "member", "star"]
+    kind_of_part: Part
     features: tuple[str, ...]
     values: tuple[tuple[str | None, ...], ...]
     classes: NDArray[Any]
@@ -110,7 +112,7 @@ class Explanation(Attribution):
     def table(self) -> Any:
         """Contributions: "row", "class", "against", "feature", "value", "contribution", first the "(prior)".
 
-        A missing value is null, or "(expected)" where an average has filled it in.
+        A missing value is null, or "(expected)" where an average has filled it in, or a tree splits on it.
         """
         n, width = len(self.log_odds), len(self.features) + 1
         values = [
@@ -195,7 +197,7 @@ def explain(
 
 def told(
     found: Attribution,
-    kind_of_part: Literal["component", "member", "star"],
+    kind_of_part: Part,
     schema: Schema,
     table: EncodedTable,
     classes: NDArray[Any],

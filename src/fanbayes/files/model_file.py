@@ -21,6 +21,7 @@ from fanbayes.estimators.boosted_nb import BoostedNBClassifier
 from fanbayes.estimators.classifiers import FANClassifier, FMClassifier, NBClassifier
 from fanbayes.estimators.fan_cv import FANClassifierCV
 from fanbayes.estimators.mda import MDAClassifier
+from fanbayes.estimators.nb_tree import NBTreeClassifier
 from fanbayes.estimators.tabular import TableClassifier
 from fanbayes.estimators.tan import TANClassifier
 from fanbayes.files.atomic import write_file
@@ -40,6 +41,7 @@ _CLASSIFIERS: dict[str, type[TableClassifier]] = {
         BoostedNBClassifier,
         AODEClassifier,
         MDAClassifier,
+        NBTreeClassifier,
     )
 }
 _CLASS_TYPES = {

@@ -16,6 +16,7 @@ from fanbayes.estimators.classifiers import FANClassifier, FMClassifier, NBClass
 from fanbayes.estimators.criteria import fit_by_criteria
 from fanbayes.estimators.discretizer import MDLPDiscretizer
 from fanbayes.estimators.mda import MDAClassifier
+from fanbayes.estimators.nb_tree import NBTreeClassifier
 from fanbayes.estimators.tabular import TableClassifier
 from fanbayes.estimators.tan import TANClassifier
 from fanbayes.learning.scores import Criterion
@@ -38,6 +39,7 @@ RELATIVES: Mapping[str, tuple[type[TableClassifier], Mapping[str, Any]]] = {
     "AODE": (AODEClassifier, {}),
     "Boosted NB": (BoostedNBClassifier, {}),
     "MDA": (MDAClassifier, {}),
+    "NBTree": (NBTreeClassifier, {}),
 }
 CRITERIA: tuple[Criterion, ...] = ("icl", "bic", "aic", "cs")
 AFTER_CEM = "icl_cem"  # ICL of each candidate after CEM continued from EM
