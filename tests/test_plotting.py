@@ -9,9 +9,16 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from fanbayes import FANClassifier, FMClassifier, NBClassifier, NBTreeClassifier
+from fanbayes import AODEClassifier, FANClassifier, FMClassifier, NBClassifier, NBTreeClassifier
 from fanbayes.evaluation.metrics import expected_calibration_error
-from fanbayes.plotting import ComponentDisplay, NBTreeDisplay, ReliabilityDisplay, SelectionDisplay, TraceDisplay
+from fanbayes.plotting import (
+    ArcDisplay,
+    ComponentDisplay,
+    NBTreeDisplay,
+    ReliabilityDisplay,
+    SelectionDisplay,
+    TraceDisplay,
+)
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
@@ -150,3 +157,10 @@ def test_without_matplotlib():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "plots need matplotlib: pip install 'fanbayes[plot]'\n"
+
+
+def test_figures_of_networks_refuse_other_models(data):
+    aode = AODEClassifier().fit(*data)
+    for display in (ArcDisplay, ComponentDisplay, SelectionDisplay, TraceDisplay):
+        with pytest.raises(TypeError, match="this figure is of networks, such as FANClassifier, and not of AODE"):
+            display.from_estimator(aode)

@@ -135,7 +135,15 @@ def evaluate(
     for heading, (headers, rows, remark) in tables.items():
         console.print()
         console.print(heading, style="bold")
-        print_table(console, headers, rows, left=(0, 1) if heading == "Differences" else (0,))
+        if heading == "Differences":
+            shown = [row for row in rows if row[-1]] if len(found) > 3 else rows
+            print_table(console, headers, shown, left=(0, 1))
+            if len(shown) < len(rows):
+                console.print(f"{len(rows) - len(shown)} more differences are not significant (--json lists all).")
+        else:
+            for at in range(1, len(headers), 3):  # three models beside each other fit into 80 columns
+                few = [[line[0], *line[at : at + 3]] for line in (headers, *rows)]
+                print_table(console, few[0], few[1:], left=(0,))
         console.print(remark)
     console.print()
     if files:

@@ -24,6 +24,7 @@ from itertools import pairwise
 import numpy as np
 from scipy.sparse import csr_array
 from scipy.special import logsumexp
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from fanbayes.arrays import Floats, Ints, Mask
 from fanbayes.data.caching import cached_property
@@ -61,16 +62,17 @@ class FullCovarianceData(InMemoryData):
         """Statistics of all rows under each network: expected (8), or of the best completion (9) if `hard`."""
         if self.layout.n_numbers == 0:
             return super().e_step(terms, hard=hard)
-        labelled, unlabelled, others = self._rows
-        normals = terms.normals or _standard(terms)
-        parts = []
-        for rows in (labelled, unlabelled):
-            if rows.table.n_rows and (rows is labelled or normals.n_groups == 1):
-                parts.append(rows.e_step(terms, normals, hard, self.pool))
-            elif rows.table.n_rows:
-                parts.append(rows.others.e_step(terms, normals, hard))
-        if others.table.n_rows or not parts:
-            parts.append(others.e_step(terms, normals, hard))
+        with threadpool_limits(1, "blas"):  # its matrices are small: threads would wait for each other
+            labelled, unlabelled, others = self._rows
+            normals = terms.normals or _standard(terms)
+            parts = []
+            for rows in (labelled, unlabelled):
+                if rows.table.n_rows and (rows is labelled or normals.n_groups == 1):
+                    parts.append(rows.e_step(terms, normals, hard, self.pool))
+                elif rows.table.n_rows:
+                    parts.append(rows.others.e_step(terms, normals, hard))
+            if others.table.n_rows or not parts:
+                parts.append(others.e_step(terms, normals, hard))
         return sum(parts[1:], start=parts[0])
 
     def posterior(self, table: EncodedTable, terms: Terms) -> Floats:

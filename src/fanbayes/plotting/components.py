@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from fanbayes.estimators.base import NetworkClassifier
 from fanbayes.explanation.profiles import Profiles, component_profiles
-from fanbayes.plotting.display import Display
+from fanbayes.plotting.display import Display, require_network
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,7 +50,7 @@ class ComponentDisplay(Display):
         -------
         ComponentDisplay
         """
-        check_is_fitted(clf)
+        require_network(clf)
         profiles = component_profiles(clf.network_, clf.schema_)
         return cls(profiles, clf.classes_.tolist(), max_traits=max_traits).plot(ax)
 

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from sklearn.utils.validation import check_is_fitted
+
+from fanbayes.estimators.base import NetworkClassifier
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+
+def require_network(clf: Any) -> None:
+    """Refuse what is not a fitted network: it has no components, candidates or arcs to be drawn."""
+    if not isinstance(clf, NetworkClassifier):
+        raise TypeError(f"this figure is of networks, such as FANClassifier, and not of {type(clf).__name__}")
+    check_is_fitted(clf)
 
 
 class Display:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Self
 
-from sklearn.utils.validation import check_is_fitted
-
 from fanbayes.data.frames import from_user_table
 from fanbayes.estimators.base import NetworkClassifier
-from fanbayes.plotting.display import Display
+from fanbayes.plotting.display import Display, require_network
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,7 +54,7 @@ class SelectionDisplay(Display):
         -------
         SelectionDisplay
         """
-        check_is_fitted(clf)
+        require_network(clf)
         table = from_user_table(clf.selection_)
         scores = {_CRITERIA[name]: table[name] for name in criteria}
         return cls(table["n_components"], scores, clf.n_components_).plot(ax)

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from fanbayes.data.frames import from_user_table
 from fanbayes.estimators.base import NetworkClassifier
-from fanbayes.plotting.display import Display
+from fanbayes.plotting.display import Display, require_network
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,7 +55,7 @@ class TraceDisplay(Display):
         -------
         TraceDisplay
         """
-        check_is_fitted(clf)
+        require_network(clf)
         size = clf.n_components_ if n_components is None else n_components
         table = from_user_table(clf.starts_)
         some = [k for k, n in enumerate(table["n_components"]) if n == size]
