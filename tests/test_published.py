@@ -79,7 +79,7 @@ def test_pages_have_one_style_for_phones_the_dark_and_paper(page):
 
 def test_the_page_of_the_studies_names_the_code_and_the_readme_repeats_its_verdicts():
     page, readme = ((RESULTS / name).read_text("utf-8") for name in ("report.html", "README.md"))
-    for study in ("real", "simulated"):
+    for study in ("real", "simulated", "relatives"):
         for made in json.loads((RESULTS / study / "study.json").read_text("utf-8"))["environments"]:
             assert f"made {made['date']} with fanbayes" in page
             assert f"{made['fanbayes']}, commit {made['commit']}." in page
@@ -137,6 +137,28 @@ def test_the_readme_has_the_numbers_of_the_study():
             counts = {f"<b>{won}/{lost}</b> <small>({won_at}/{lost_at})</small>"}
             counts.add(f"<b>{lost}/{won}</b> <small>({lost_at}/{won_at})</small>")  # the page may turn a pair around
             assert any(text in page for text in counts), cell
+
+
+def test_what_is_said_of_the_relatives_is_on_the_page():
+    """Numbers in the guide's table and in the output that the README shows are those of the page."""
+    page = (RESULTS / "report.html").read_text("utf-8").partition('<section id="relatives">')[2]
+    tables = ("Each model against naive", "As they are: means and medians")
+    against, means = (page.partition(f'aria-label="{label}')[2].partition("</table>")[0] for label in tables)
+    shown = re.findall(
+        r"^│ (\w[\w ]*?) +│ (\d.\d{3}) +│ (\d.\d\d) +│", (RESULTS / "README.md").read_text("utf-8"), re.M
+    )
+    told = re.findall(r"^\| `.*?` \|(.*)\|$", (ROOT / "docs" / "choosing.md").read_text("utf-8"), re.MULTILINE)
+    rows = [[cell.strip() for cell in line.split("|")] for line in told if re.search(r"\| 0\.\d{3} \|", line)]
+    assert len(rows) == len(shown) == 9
+    assert {(model, entropy, rank) for model, rank, entropy, *_ in rows} == set(shown)
+    for model, rank, entropy, accuracy, *won, _ in rows:
+        line = re.search(rf'<th scope="row">{model}</th>(.*)</tr>', means)[1]
+        assert re.findall(r"<td>(.*?)</td>", line)[::2][:2] == [entropy, accuracy]
+        assert re.search(rf">{model}</text>.*>{rank}</text>", page)
+        if model != "NB":
+            line = re.search(rf'<th scope="row">{model}</th>\s*(.*?)</tr>', against, re.DOTALL)[1]
+            a, b, c, d = re.findall(r"<td>(?:<b>)?(\d+/\d+)", line)[:4]
+            assert won == [f"{a} ({b})", f"{c} ({d})"]
 
 
 def test_results_of_a_run_are_put_where_they_are_published(tmp_path):
