@@ -146,7 +146,7 @@ def _terms(model: AODE, levels: Ints, of: _Components, classes: Ints) -> _Terms:
     known = others != model.layout.missing_level
     pick = known & (column != star[:, None]) & (of.star >= 0)[:, None]
     k, j = np.nonzero(pick)
-    log_p[k, j] = model.log_given(of.root[k], others[k, j])[np.arange(len(k)), c[k]]
+    log_p[k, j] = model.log_given(of.root[k], others[k, j], c[k])
     is_star = of.star >= 0
     weight = np.where(is_star, tables.marginal[star, c] if len(column) else 0.0, tables.prior[c])
     k = np.flatnonzero(is_star)

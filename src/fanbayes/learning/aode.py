@@ -153,11 +153,13 @@ class AODE:
     def _first_pair(self) -> NDArray[np.int64]:
         return first_pair(self.layout)
 
-    def log_given(self, root: Ints, level: Ints) -> Floats:
-        """Log p(x_j | c, x_i) of levels of the flat axis, none of them missing, (..., n_classes)."""
-        pair = self.tables.pair[:, : self.n_classes]
+    def log_given(self, root: Ints, level: Ints, classes: Ints | None = None) -> Floats:
+        """Log p(x_j | c, x_i) of levels of the flat axis, none missing: (..., n_classes), or of a class each."""
+        of: Any = slice(self.n_classes) if classes is None else classes
         nothing = self.layout.missing_level[self._column(level)]
-        return np.asarray(pair[self._pair(root, level)] - pair[self._pair(root, nothing)])
+        return np.asarray(
+            self.tables.pair[self._pair(root, level), of] - self.tables.pair[self._pair(root, nothing), of]
+        )
 
     def _column(self, level: Ints) -> Ints:
         return self.layout.column_of[level]
