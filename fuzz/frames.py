@@ -18,13 +18,18 @@ import pyarrow.compute as pc
 from scipy import sparse
 
 from fanbayes import (
+    AODEClassifier,
+    BoostedNBClassifier,
     CostSensitiveClassifier,
     FANClassifier,
     FANClassifierCV,
     FMClassifier,
+    MDAClassifier,
     MDLPDiscretizer,
     ModelFileError,
     NBClassifier,
+    NBTreeClassifier,
+    TANClassifier,
     load,
     save,
 )
@@ -110,9 +115,10 @@ def _predict(clf: Any, table: Any, names: list[str], folder: Path) -> None:
     log_proba = clf.predict_log_proba(table)
     require(not np.isnan(log_proba).any(), "a log probability that is no number")
     require(np.abs(np.exp(log_proba) - proba).max() < 1e-9, "log probabilities of others than the probabilities")
-    X, labels = clf.sample(3, random_state=0)
-    require(len(X) == len(labels) == 3, "a sample of another size")
-    require_probabilities(clf.predict_proba(X), 3, len(clf.classes_))
+    if hasattr(clf, "sample"):
+        X, labels = clf.sample(3, random_state=0)
+        require(len(X) == len(labels) == 3, "a sample of another size")
+        require_probabilities(clf.predict_proba(X), 3, len(clf.classes_))
     _save(clf, table, proba, folder / "model.fan")
     if len(clf.classes_) > 1:
         require_sums(clf, table)
@@ -139,6 +145,8 @@ def _estimator(rng: np.random.Generator) -> Any:
     }
     if rng.random() < 0.02:
         return FANClassifierCV(effort="fast", random_state=0, **shared)
+    if rng.random() < 0.3:
+        return _relative(rng, shared)
     shared |= {
         "alpha": _pick(rng, [1.0] * 6 + [1e-300, 1e9]),
         "variance_estimator": _pick(rng, ["map", "map", "paper"]),
@@ -160,6 +168,25 @@ def _estimator(rng: np.random.Generator) -> Any:
     if what == 4 and rng.random() < 0.3:
         return CostSensitiveClassifier(NBClassifier(**shared), costs=[[0, 1], [5, 0]])
     return NBClassifier(**shared)
+
+
+def _relative(rng: np.random.Generator, shared: dict[str, Any]) -> Any:
+    few = shared | {"n_init": 2, "random_state": 0, "max_iter": 50}
+    alpha = {"alpha": _pick(rng, [1.0] * 6 + [1e-300, 1e9])}
+    discretize = {"discretize": _pick(rng, ["none", "none", "mdlp"])}
+    tree = {"tree": _pick(rng, ["full", "forest"])}
+    labelled = shared | {"handle_unknown": "missing"}  # what only rows without a label have, these have not seen
+    return _pick(
+        rng,
+        [
+            TANClassifier(**shared, **alpha, **discretize, **tree),
+            FANClassifier(2, **few, **alpha, **discretize, **tree),
+            AODEClassifier(**labelled, **alpha),
+            MDAClassifier(_pick(rng, [1, 2]), covariance_tying=_pick(rng, ["all", "class"]), **few, **alpha),
+            BoostedNBClassifier(_pick(rng, ["auto", 3]), random_state=0, **labelled, **alpha),
+            NBTreeClassifier(random_state=0, **labelled, **alpha),
+        ],
+    )
 
 
 # ---------------------------------------------------------------- labels and weights

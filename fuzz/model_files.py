@@ -13,7 +13,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fanbayes import FANClassifier, FANClassifierCV, FMClassifier, NBClassifier, load, save
+from fanbayes import (
+    AODEClassifier,
+    BoostedNBClassifier,
+    FANClassifier,
+    FANClassifierCV,
+    FMClassifier,
+    MDAClassifier,
+    NBClassifier,
+    NBTreeClassifier,
+    TANClassifier,
+    load,
+    save,
+)
 from fanbayes.data.state import StateError, plain
 from fanbayes.files.container import pack, unpack
 from fanbayes.files.model_file import to_state
@@ -54,6 +66,13 @@ def models() -> tuple[tuple[bytes, dict[str, Any], dict[str, Any]], ...]:
         FANClassifier(2, discretize="mdlp", **few),
         FMClassifier(3, **few),
         FANClassifierCV(effort="fast", random_state=0),
+        TANClassifier(tree="full"),
+        FANClassifier(2, tree="full", **few),
+        AODEClassifier(),
+        MDAClassifier(2, **few),
+        BoostedNBClassifier(3, random_state=0),
+        BoostedNBClassifier(3, combination="votes", random_state=0),
+        NBTreeClassifier(min_loss_decrease=0.0, random_state=0),
     ]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -104,21 +123,24 @@ def try_bytes(rng: np.random.Generator, folder: Path) -> None:
 
 def use(clf: Any, rng: np.random.Generator, folder: Path) -> None:
     """Do with a model all that one does with models; none of it may fail."""
-    X, y = clf.sample(int(rng.integers(1, 5)), random_state=0)
-    require(len(y) == len(X), "a sample with more or fewer classes than rows")
-    nothing = _without_values(clf)
+    X = nothing = _without_values(clf)
+    if hasattr(clf, "sample"):
+        X, y = clf.sample(int(rng.integers(1, 5)), random_state=0)
+        require(len(y) == len(X), "a sample with more or fewer classes than rows")
     for rows in (X, nothing):
         proba = clf.predict_proba(rows)
         require_probabilities(proba, len(rows), len(clf.classes_))
         require(set(clf.predict(rows).tolist()) <= set(clf.classes_.tolist()), "a class that it does not know")
-        if not isinstance(clf, FANClassifierCV):
+        if hasattr(clf, "score_samples"):
             require(np.isfinite(clf.score_samples(rows)).all(), "a log density that is no number")
+        if hasattr(clf, "predict_components"):
             require(np.isfinite(clf.predict_components(rows)).all(), "a component that is no number")
     again = folder / "again.fan"
     save(clf, again)
     require(load(again).predict_proba(X).tobytes() == clf.predict_proba(X).tobytes(), "other bits after saving")
     require({p.name for p in folder.iterdir()} <= {"model.fan", "again.fan"}, "a temporary file was left")
-    if len(clf.classes_) > 1:
+    clf.describe()
+    if len(clf.classes_) > 1 and getattr(clf, "combination", "") != "votes":
         require_sums(clf, X)
         require_sums(clf, nothing)
 
