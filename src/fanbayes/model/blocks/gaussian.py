@@ -14,7 +14,6 @@ from fanbayes.data.table import Layout
 from fanbayes.model.blocks.base import EstimationOptions, Estimator, Parameters
 from fanbayes.model.blocks.normal import (
     KAPPA,
-    LOG_2PI,
     A,
     B,
     Normal,
@@ -23,6 +22,7 @@ from fanbayes.model.blocks.normal import (
     normal_density,
     own_variance,
 )
+from fanbayes.model.normals import LOG_2PI
 from fanbayes.model.structure import Structure
 
 # Equation (7) is undefined up to 3 observations and explodes just above.

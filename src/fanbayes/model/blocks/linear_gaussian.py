@@ -27,13 +27,13 @@ from fanbayes.data.table import Layout
 from fanbayes.model.blocks.base import EstimationOptions, Parameters
 from fanbayes.model.blocks.normal import (
     KAPPA,
-    LOG_2PI,
     Normal,
     Posterior,
     groups_of_cells,
     normal_density,
     own_variance,
 )
+from fanbayes.model.normals import LOG_2PI
 from fanbayes.model.structure import Structure
 
 LAMBDA = 1.0

@@ -29,12 +29,12 @@ from fanbayes.arrays import Floats, Ints
 from fanbayes.data.caching import cached_property, fields_only
 from fanbayes.data.schema import Column
 from fanbayes.model.blocks.base import Block, EstimationOptions, Parameters
+from fanbayes.model.normals import LOG_2PI
 from fanbayes.model.structure import Structure
 
 KAPPA = 0.01
 A = 1.5
 B = 1.0
-LOG_2PI = math.log(2.0 * math.pi)
 
 # Integrals are cut off so many standard deviations from every cell's mean, where less than 1e-14 is left, and taken by
 # Gauss-Legendre rules of 8 points on steps no longer than the least standard deviation of the cells that reach there:
