@@ -85,3 +85,48 @@ class Categories(TransformerMixin, BaseEstimator):
             },
             index=X.index,
         )
+
+
+class Texts(TransformerMixin, BaseEstimator):
+    """Text columns as Python text, "(missing)" where there is none; numbers as they are."""
+
+    def __init__(self, discrete: Sequence[str]) -> None:
+        self.discrete = discrete
+
+    def fit(self, X: pd.DataFrame, y: Any = None) -> Self:
+        """There is nothing to learn."""
+        self.n_features_in_ = X.shape[1]
+        return self
+
+    def transform(self, X: pd.DataFrame) -> pd.DataFrame:
+        """Columns with plain names."""
+        return pd.DataFrame(
+            {
+                f"x{k}": X[name].astype(object).where(X[name].notna(), "(missing)").astype(str).astype(object)
+                if name in self.discrete
+                else X[name]
+                for k, name in enumerate(X.columns)
+            },
+            index=X.index,
+        )
+
+
+class Filled(TransformerMixin, BaseEstimator):
+    """Values missing in columns that have none missing in the training part: the median, or the commonest text.
+
+    LightGBM takes such a value for zero, XGBoost sends it anywhere and CatBoost takes it for the least.
+    """
+
+    def fit(self, X: pd.DataFrame, y: Any = None) -> Self:
+        """Take note of what to fill in."""
+        whole = X.columns[X.notna().all()]
+        self.values_ = {
+            name: X[name].median() if pd.api.types.is_numeric_dtype(X[name]) else X[name].mode().iloc[0]
+            for name in whole
+        }
+        self.n_features_in_ = X.shape[1]
+        return self
+
+    def transform(self, X: pd.DataFrame) -> pd.DataFrame:
+        """Fill in."""
+        return X.fillna(self.values_)

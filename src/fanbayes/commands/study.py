@@ -144,7 +144,12 @@ def _run(plan: Plan[Any], suite: Suite, out: Path, jobs: int | None) -> None:
 
 
 def run_on_screen(
-    plan: Plan[Any], suite: Suite, out: Path, jobs: int | None, about: Mapping[str, str] | None = None
+    plan: Plan[Any],
+    suite: Suite,
+    out: Path,
+    jobs: int | None,
+    about: Mapping[str, str] | None = None,
+    order: Callable[[Any, float], Any] | None = None,
 ) -> Summary:
     """Run a study with a progress bar, and tell what failed and what was left out."""
     from fanbayes.study.runner import run_study, title
@@ -159,7 +164,7 @@ def run_on_screen(
                 _say(console, f"Failed: {title(progress.task)}: {progress.error}")
 
         try:
-            summary = run_study(plan, suite, out, jobs=jobs or cores, report=tell, about=about)
+            summary = run_study(plan, suite, out, jobs=jobs or cores, report=tell, about=about, order=order)
         except KeyboardInterrupt:
             _say(console, "Stopped; the same command continues here.")
             raise

@@ -89,8 +89,9 @@ def run_study(
     jobs: int = 1,
     report: Callable[[Progress], None] = lambda progress: None,
     about: Mapping[str, str] | None = None,
+    order: Callable[[T, float], Any] | None = None,
 ) -> Summary:
-    """Run all tasks that have no record yet, the longest first.
+    """Run all tasks that have no record yet.
 
     Parameters
     ----------
@@ -104,6 +105,9 @@ def run_study(
         Told of each finished task.
     about : mapping, optional
         Which code runs, where and with what; `environment()` if not given.
+    order : callable, optional
+        What tasks are sorted by, from a task and its cost. If not given, large datasets come first, so that no process
+        is left with a long one.
 
     Returns
     -------
@@ -124,9 +128,11 @@ def run_study(
         by_dataset: defaultdict[str, float] = defaultdict(float)
         for task, cost in costs.items():
             by_dataset[task.dataset] += cost
-        # Large datasets first and their longest tasks first, so that no process is left with a long one.
         left = [task for task in costs if not folder.is_done(task)]
-        left.sort(key=lambda task: (-by_dataset[task.dataset], task.dataset, -costs[task]))
+        if order is None:
+            left.sort(key=lambda task: (-by_dataset[task.dataset], task.dataset, -costs[task]))
+        else:
+            left.sort(key=lambda task: order(task, costs[task]))
         total, done = sum(costs[task] for task in left), 0.0
         report(Progress(done, total))
         failures = {}
