@@ -1,6 +1,7 @@
 """From records to results of datasets, ranks and tests.
 
-Where two methods are compared, a positive difference favours the first.
+Where two methods are compared, a positive difference favours the first. A method that has failed on a dataset loses
+it to all that have not. Related datasets have one vote together.
 """
 
 from __future__ import annotations
@@ -8,76 +9,106 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fanbayes.evaluation import ranks, significance
+from fanbayes.evaluation.ranks import Ranking, by_group, gains
 from fanbayes.evaluation.significance import WinLoss
 from fanbayes.study.outcomes import Outcomes, reliability_of
 from fanbayes.study.records import Record
 
 MEASURES = ("log_loss", "accuracy", "auc", "brier", "ece")
 RECORDED = {"log_loss": "conditional_entropy", "accuracy": "accuracy", "auc": "auc", "brier": "brier_score"}
+TESTED = ("log_loss", "accuracy", "auc")
 MORE_IS_BETTER = ("accuracy", "auc")
-LEVEL = 0.99
+LEVEL = 0.05
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Result:
-    """One method on one dataset, all folds together.
+    """One method on one dataset in one scenario, over the folds that all methods compared have records of."""
 
-    Attributes
-    ----------
-    measures : mapping of each of MEASURES to a number, NaN where there is none
-        Means over rows; the ROC area over folds weighted by rows; the calibration error of all rows together.
-    fit_s, predict_s : float
-        Seconds of a fold, mean.
-    loss : ndarray of shape (n_tested,)
-        Log loss of each row, in the order of folds.
-    """
+    folds: Sequence[Record]
 
-    measures: Mapping[str, float]
-    fit_s: float
-    predict_s: float
-    loss: NDArray[np.float64]
+    @property
+    def failed(self) -> str | None:
+        """Why it has no result, if one of its folds has none."""
+        return next((record["failed"] for record in self.folds if "failed" in record), None)
+
+    @cached_property
+    def measures(self) -> dict[str, float]:
+        """Means over rows, of the ROC area over folds; NaN where there is none; the worst there is after a failure.
+
+        The calibration error is that of all rows together: of a fold it would be mostly noise.
+        """
+        if self.failed:
+            return {name: -np.inf if name in MORE_IS_BETTER else np.inf for name in MEASURES}
+        weight = self.sizes("n_test")
+        found = {}
+        for measure, name in RECORDED.items():
+            values = self.values(name)
+            some = ~np.isnan(values)
+            found[measure] = float(np.average(values[some], weights=weight[some])) if some.any() else np.nan
+        outcomes = Outcomes.pool(Outcomes.unpack(record["rows"]) for record in self.folds)
+        return found | {"ece": float(reliability_of([outcomes], "quantile").calibration_error)}
+
+    def values(self, name: str) -> Floats:
+        """Of each fold (n_folds,), NaN where there is none."""
+        return np.array([np.nan if record[name] is None else record[name] for record in self.folds], dtype=float)
+
+    def sizes(self, name: str) -> Floats:
+        """Rows of each fold (n_folds,), `n_train` or `n_test`."""
+        return np.array([record[name] for record in self.folds], dtype=float)
+
+    @cached_property
+    def loss(self) -> Floats:
+        """Log loss of each row, in the order of folds."""
+        return np.concatenate([Outcomes.unpack(record["rows"]).loss for record in self.folds])
+
+    def seconds(self, part: str) -> float:
+        """Seconds of a fold, mean; NaN after a failure."""
+        return np.nan if self.failed else float(np.mean([record[part] for record in self.folds]))
 
 
 # Of each method, of each dataset.
 Results = Mapping[str, Mapping[str, Result]]
 
 
-def gather(records: Iterable[Record]) -> Results:
-    """Results of the methods on the datasets whose folds are all there."""
-    parts: defaultdict[tuple[str, str], dict[int, Record]] = defaultdict(dict)
+def gather(records: Iterable[Record]) -> dict[str, Results]:
+    """Results by scenario, of the folds that all methods with records of the dataset have."""
+    parts: defaultdict[str, defaultdict[str, defaultdict[str, dict[int, Record]]]]
+    parts = defaultdict(lambda: defaultdict(lambda: defaultdict(dict)))
     for record in records:
         if "error" not in record:
-            parts[record["method"], record["dataset"]][record["fold"]] = record
-    found: defaultdict[str, dict[str, Result]] = defaultdict(dict)
-    for (method, dataset), folds in parts.items():
-        if all(len(folds) == record["n_folds"] for record in folds.values()):
-            found[method][dataset] = _pool([folds[fold] for fold in sorted(folds)])
+            method, scenario = record["criterion"].split()
+            parts[scenario][record["dataset"]][method][record["fold"]] = record
+    found: dict[str, Results] = {}
+    for scenario, datasets in parts.items():
+        results: defaultdict[str, dict[str, Result]] = defaultdict(dict)
+        for dataset, methods in datasets.items():
+            shared = set.intersection(*(set(folds) for folds in methods.values()))
+            for method, folds in methods.items():
+                if shared:
+                    results[method][dataset] = Result([folds[fold] for fold in sorted(shared)])
+        found[scenario] = results
     return found
 
 
-def _pool(folds: Sequence[Record]) -> Result:
-    outcomes = Outcomes.pool(Outcomes.unpack(record["rows"]) for record in folds)
-    weight = np.array([record["n_test"] for record in folds], dtype=float)
-
-    def mean(name: str) -> float:
-        values = np.array([np.nan if record[name] is None else record[name] for record in folds], dtype=float)
-        some = ~np.isnan(values)
-        return float(np.average(values[some], weights=weight[some])) if some.any() else np.nan
-
-    measures = {measure: mean(name) for measure, name in RECORDED.items()}
-    measures["ece"] = reliability_of([outcomes], "quantile").calibration_error  # of a fold it would be mostly noise
-    seconds = (float(np.mean([record[name] for record in folds])) for name in ("fit_seconds", "predict_seconds"))
-    return Result(measures, *seconds, outcomes.loss)
-
-
 def common(results: Results, methods: Iterable[str], datasets: Iterable[str]) -> list[str]:
-    """Those of the datasets that all the methods have finished."""
-    return [name for name in datasets if all(name in results[method] for method in methods)]
+    """Those of the datasets that all the methods have been run on."""
+    return [name for name in datasets if all(name in results.get(method, {}) for method in methods)]
+
+
+def scores(results: Results, methods: Sequence[str], datasets: Sequence[str], measure: str) -> Floats:
+    """Larger is better (n_datasets, n_methods), -inf after a failure; datasets without the measure are all alike."""
+    table = np.array([[results[method][name].measures[measure] for method in methods] for name in datasets])
+    table = table if measure in MORE_IS_BETTER else -table
+    table[np.isnan(table).any(axis=1)] = 0.0
+    return table
 
 
 # ---------------------------------------------------------------- all methods
@@ -85,7 +116,14 @@ def common(results: Results, methods: Iterable[str], datasets: Iterable[str]) ->
 
 @dataclass(frozen=True)
 class Standing:
-    """One method over several datasets: means and medians by measure, mean ranks, median seconds of a fold."""
+    """One method over several datasets.
+
+    Attributes
+    ----------
+    mean, median : by measure, over the datasets on which no method has failed, each group having one vote in the mean
+    rank : by measure, means over groups, of all datasets
+    fit_s, predict_s : seconds of a fold, medians
+    """
 
     method: str
     mean: Mapping[str, float]
@@ -93,35 +131,56 @@ class Standing:
     rank: Mapping[str, float]
     fit_s: float
     predict_s: float
+    n_failed: int
 
 
-def standings(results: Results, methods: Sequence[str], datasets: Sequence[str]) -> list[Standing]:
-    """All methods on the same datasets, by mean rank in log loss; methods that tie share their mean rank."""
-    if not datasets:
-        return []
-    by_measure = {measure: mean_ranks(results, methods, datasets, measure) for measure in MEASURES}
+@dataclass(frozen=True)
+class Table:
+    """All methods on the same datasets: the standings, best first, and which of them do not differ in log loss."""
+
+    standings: Sequence[Standing]
+    ranking: Ranking
+    order: Sequence[int]
+    alike: Sequence[Sequence[int]]
+
+
+def standings(
+    results: Results, methods: Sequence[str], datasets: Sequence[str], groups: Mapping[str, str]
+) -> Table | None:
+    """All methods on the same datasets; None if there are none."""
+    if not datasets or len(methods) < 2:
+        return None
+    votes = [groups[name] for name in datasets]
+    ranked = {m: ranks.mean_ranks(scores(results, methods, datasets, m), votes) for m in MEASURES}
+    fine = [name for name in datasets if not any(results[method][name].failed for method in methods)]
     found = []
     for k, method in enumerate(methods):
-        chosen = [results[method][name] for name in datasets]
-        values = {measure: [result.measures[measure] for result in chosen] for measure in MEASURES}
+        values = {m: np.array([results[method][name].measures[m] for name in fine]) for m in MEASURES}
+        kept = {m: ~np.isnan(v) for m, v in values.items()}
+        means = {
+            m: float(by_group(v[kept[m]], [groups[n] for n, k in zip(fine, kept[m]) if k]).mean())
+            if kept[m].any()
+            else np.nan
+            for m, v in values.items()
+        }
+        seconds = [
+            np.array([results[method][n].seconds(p) for n in datasets]) for p in ("fit_seconds", "predict_seconds")
+        ]
         found.append(
             Standing(
                 method,
-                {measure: float(np.nanmean(v)) for measure, v in values.items()},
-                {measure: float(np.nanmedian(v)) for measure, v in values.items()},
-                {measure: float(by_measure[measure][k]) for measure in MEASURES},
-                float(np.median([result.fit_s for result in chosen])),
-                float(np.median([result.predict_s for result in chosen])),
+                means,
+                {m: float(np.median(v[kept[m]])) if kept[m].any() else np.nan for m, v in values.items()},
+                {m: float(ranked[m][k]) for m in MEASURES},
+                *(float(np.nanmedian(s)) if not np.isnan(s).all() else np.nan for s in seconds),
+                sum(results[method][name].failed is not None for name in datasets),
             )
         )
-    return sorted(found, key=lambda standing: standing.rank["log_loss"])
-
-
-def mean_ranks(results: Results, methods: Sequence[str], datasets: Sequence[str], measure: str) -> NDArray[np.float64]:
-    """Mean rank of each method (n_methods,), 1 the best; equal within rounding is a tie."""
-    table = np.array([[results[method][name].measures[measure] for method in methods] for name in datasets])
-    scores = table if measure in MORE_IS_BETTER else -table
-    return ranks.mean_ranks(scores[~np.isnan(scores).any(axis=1)])
+    ranking = ranks.ranking(scores(results, methods, datasets, "log_loss"), votes)
+    order = np.argsort(ranking.ranks, kind="stable").tolist()
+    place = {k: position for position, k in enumerate(order)}
+    alike = [sorted(place[k] for k in group) for group in ranking.groups(LEVEL)]
+    return Table([found[k] for k in order], ranking, order, alike)
 
 
 # ---------------------------------------------------------------- two methods
@@ -134,70 +193,95 @@ class Comparison:
     Attributes
     ----------
     differences : ndarray of shape (n_datasets,)
+        Infinite where one has failed.
     count : WinLoss
-    significant : WinLoss or None
-        Datasets won and lost at 99 %, by a paired t test over rows; of the log loss only.
-    p_value : float
-        Of the signed-rank test over datasets.
+        Datasets.
+    p_values : ndarray of shape (n_datasets,)
+        Of each dataset, by a test that knows that folds share rows; 0 where one has failed, of the log loss only.
+    n_groups : int
+    statistic, p_value : float
+        Of the signed-rank test over groups; the statistic is positive where the first is better.
     """
 
     first: str
     second: str
     measure: str
     datasets: Sequence[str]
-    differences: NDArray[np.float64]
+    differences: Floats
     count: WinLoss
-    significant: WinLoss | None
-    p_values: NDArray[np.float64] | None
+    p_values: Floats
+    n_groups: int
+    statistic: float
     p_value: float
 
-    @property
-    def lost(self) -> list[str]:
-        """Datasets lost at 99 %."""
-        if self.p_values is None:
-            return []
-        worse = (self.differences < 0) & (self.p_values <= round(1 - LEVEL, 12))
-        return [name for name, is_worse in zip(self.datasets, worse) if is_worse]
+    def lost(self, level: float = LEVEL, *, corrected: bool = False) -> list[str]:
+        """Datasets on which the first is significantly worse, after Holm's correction over datasets if need be."""
+        p = significance.holm(self.p_values) if corrected else self.p_values
+        return [name for name, d, q in zip(self.datasets, self.differences, p) if d < 0 and q <= level]
 
 
-def compare(results: Results, first: str, second: str, datasets: Sequence[str], measure: str) -> Comparison | None:
-    """Compare two methods on those of the datasets that both have finished; None if there are none."""
-    pairs = [(name, results[first][name], results[second][name]) for name in common(results, (first, second), datasets)]
-    pairs = [pair for pair in pairs if not np.isnan([pair[k].measures[measure] for k in (1, 2)]).any()]
-    if not pairs:
+def compare(
+    results: Results, first: str, second: str, datasets: Iterable[str], measure: str, groups: Mapping[str, str]
+) -> Comparison | None:
+    """Compare two methods on those of the datasets that both were run on; None if there are none."""
+    names = common(results, (first, second), datasets)
+    names = [n for n in names if not np.isnan([results[m][n].measures[measure] for m in (first, second)]).any()]
+    if not names:
         return None
-    sign = 1 if measure in MORE_IS_BETTER else -1
-    gains = np.round([sign * (a.measures[measure] - b.measures[measure]) for _, a, b in pairs], 9)
-    p_values = significant = None
-    if measure == "log_loss":
-        p_values = np.array([significance.paired_t(a.loss, b.loss).p_value for _, a, b in pairs])
-        significant = significance.win_loss(gains, p_values, LEVEL)
+    table = scores(results, (first, second), names, measure)
+    difference = np.round(gains(table[:, 0], table[:, 1]), 9)
+    votes = by_group(difference, [groups[name] for name in names])
+    test = significance.signed_rank(votes)
+    tests = measure == "log_loss"
+    p_values = [dataset_p(results[first][n], results[second][n]) if tests else np.nan for n in names]
     return Comparison(
         first,
         second,
         measure,
-        [name for name, _, _ in pairs],
-        gains,
-        significance.win_loss(gains),
-        significant,
-        p_values,
-        significance.signed_rank(gains).p_value,
+        names,
+        difference,
+        significance.win_loss(difference),
+        np.array(p_values),
+        len(votes),
+        test.statistic,
+        test.p_value,
     )
 
 
+def dataset_p(first: Result, second: Result) -> float:
+    """p-value of the difference in log loss on one dataset.
+
+    By the corrected resampled t test over folds; where there is one fold only, by a paired t test over its rows.
+    """
+    if first.failed or second.failed:
+        return 1.0 if first.failed and second.failed else 0.0
+    if len(first.folds) == 1:
+        return significance.paired_t(first.loss, second.loss).p_value if len(first.loss) > 1 else 1.0
+    gain = second.values("conditional_entropy") - first.values("conditional_entropy")
+    ratio = float(np.mean(first.sizes("n_test") / first.sizes("n_train")))
+    return significance.corrected_t(gain, ratio).p_value
+
+
 def against_each(
-    results: Results, first: str, others: Sequence[str], datasets: Sequence[str], measure: str
+    results: Results,
+    first: str,
+    others: Sequence[str],
+    datasets: Sequence[str],
+    measure: str,
+    groups: Mapping[str, str],
 ) -> list[tuple[Comparison, float]]:
     """A method against each of the others, with p-values after Holm's correction."""
-    found = [compare(results, first, other, datasets, measure) for other in others]
+    found = [compare(results, first, other, datasets, measure, groups) for other in others]
     comparisons = [comparison for comparison in found if comparison is not None]
     if not comparisons:
         return []
-    return list(zip(comparisons, significance.holm([comparison.p_value for comparison in comparisons])))
+    return list(zip(comparisons, significance.holm([comparison.p_value for comparison in comparisons]).tolist()))
 
 
-def time_ratio(results: Results, first: str, second: str, datasets: Sequence[str], part: str) -> float:
-    """Median over datasets of the ratio of seconds of a part, "fit_s" or "predict_s"."""
+def time_ratios(
+    results: Results, first: str, second: str, datasets: Sequence[str], part: str
+) -> list[tuple[str, float]]:
+    """Of each dataset that both have finished, the ratio of the seconds of a part."""
     names = common(results, (first, second), datasets)
-    pairs = ((getattr(results[first][name], part), getattr(results[second][name], part)) for name in names)
-    return float(np.median([a / b for a, b in pairs])) if names else np.nan
+    pairs = [(name, results[first][name].seconds(part), results[second][name].seconds(part)) for name in names]
+    return [(name, a / max(b, 1e-4)) for name, a, b in pairs if not np.isnan([a, b]).any()]

@@ -18,6 +18,7 @@ from calibration import mean_loss
 from encoding import Categories, Filled, Texts, columns, for_forest
 from problem import Fitted, Floats, Problem, Rows, calibrated_loss, empty, log_of
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 MOST_ROUNDS, PATIENCE = 500, 25
 MOST_CONFIGURATIONS = 24
@@ -112,6 +113,13 @@ def _own_categories(problem: Problem) -> Any:
 # ---------------------------------------------------------------- scikit-learn
 
 
+def _hist_encoder(problem: Problem) -> Any:
+    """Its own treatment of categories leaves out those of fewer than ten rows, so small tables are one-hot."""
+    if len(problem.y) < OWN_CATEGORIES_FROM:
+        return make_pipeline(for_forest(problem.kinds), FunctionTransformer(pd.DataFrame))
+    return Categories(columns(problem.kinds, "discrete"))
+
+
 def _hist_parameters(config: Config) -> dict[str, Any]:
     return {"random_state": 0, "early_stopping": False, "learning_rate": 0.1, **config}
 
@@ -139,7 +147,7 @@ def _hist_fitted(config: Config, X: Any, y: Rows, rounds: int, k: int) -> Predic
 
 
 HIST = Library(
-    encoder=lambda problem: Categories(columns(problem.kinds, "discrete")),
+    encoder=_hist_encoder,
     first=({}, {"max_leaf_nodes": 7, "min_samples_leaf": 5, "l2_regularization": 1.0}),
     others={
         "learning_rate": (0.05, 0.1, 0.2),

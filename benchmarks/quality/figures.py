@@ -7,6 +7,7 @@ from html import escape
 from typing import Any
 
 import numpy as np
+from settings import name_of
 
 from fanbayes.study.figures import svg
 
@@ -44,9 +45,9 @@ def scatter_figure(datasets: Mapping[str, Mapping[str, Any]], ours: str, other: 
     marks.append(f'<line class="diagonal" x1="{left}" y1="{top + inner}" x2="{left + inner}" y2="{top}"/>')
     for name, (theirs, mine) in losses.items():
         radius = 1.2 + 0.75 * np.log10(datasets[name]["n_rows"])
-        title = f"{name}: {ours} {mine:.4f}, {other} {theirs:.4f}"
+        title = f"{name}: {name_of(ours)} {mine:.4f}, {name_of(other)} {theirs:.4f}"
         marks.append(
             f'<circle class="{datasets[name]["half"]}" cx="{x(theirs):.1f}" cy="{y(mine):.1f}" r="{radius:.1f}">'
             f"<title>{escape(title)}</title></circle>"
         )
-    return svg(size, size + 12, f"{ours} against {other}", marks)
+    return svg(size, size + 12, f"{name_of(ours)} against {name_of(other)}", marks)

@@ -1,33 +1,55 @@
-"""Goals for FANClassifierCV and FAN, and what was reached on some datasets."""
+"""What FANClassifierCV is to reach, and what it has reached on some datasets."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
-from analysis import LEVEL, Results, against_each, compare, mean_ranks, standings, time_ratio
+from analysis import Results, against_each, common, compare, standings, time_ratios
+from settings import SCENARIOS, name_of
 
 from fanbayes.study.cards import Card
 
-LARGE = 1_000
+LARGE = 10_000
 
 
 @dataclass(frozen=True)
 class View:
-    """Results on some datasets that all the methods have finished."""
+    """Results by scenario, on some of the datasets.
 
-    results: Results
+    Attributes
+    ----------
+    methods : those that are ranked
+    shares : log loss of the class shares, of each dataset
+    timing : what `timing.py` has measured
+    """
+
+    scenarios: Mapping[str, Results]
     methods: Sequence[str]
     datasets: Sequence[str]
     cards: Mapping[str, Card]
+    groups: Mapping[str, str]
     shares: Mapping[str, float]
+    timing: Mapping[str, Any]
+
+    @property
+    def results(self) -> Results:
+        """On complete tables."""
+        return self.scenarios.get("complete", {})
 
     def only(self, keep: Callable[[Card], bool]) -> View:
         """Keep some of the datasets."""
         return replace(self, datasets=[name for name in self.datasets if keep(self.cards[name])])
+
+    def peers(self, ours: str) -> list[str]:
+        """What others have made."""
+        return [method for method in self.methods if method not in OWN and method != ours]
+
+
+OWN = ("nb", "fm", "fan", "tan", "aode", "nbtree", "boosted_nb", "fan_cv")
 
 
 @dataclass(frozen=True)
@@ -62,150 +84,191 @@ class Question:
         return bool(answer.value >= self.target if self.better == "more" else answer.value <= self.target)
 
 
-def share_won(first: str, second: str, measure: str, view: View) -> Answer | None:
-    """Share of the datasets that are not tied which the first wins, in percent."""
-    found = compare(view.results, first, second, view.datasets, measure)
-    if found is None:
+def _means(view: View, scenario: str, measure: str, part: Literal["mean", "rank"]) -> dict[str, float]:
+    results = view.scenarios.get(scenario, {})
+    table = standings(results, view.methods, common(results, view.methods, view.datasets), view.groups)
+    return {} if table is None else {s.method: getattr(s, part)[measure] for s in table.standings}
+
+
+def beside_stack(ours: str, part: Literal["mean", "rank"], view: View) -> Answer | None:
+    """Mean log loss, or mean rank by it, less that of the stack."""
+    means = _means(view, "complete", "log_loss", part)
+    if not {ours, "stack"} <= means.keys():
         return None
-    decided = found.count.wins + found.count.losses
-    if not decided:
-        return Answer(np.nan, f"all {found.count.ties} tied")
-    share = 100 * found.count.wins / decided
-    ties = f", {found.count.ties} tied" if found.count.ties else ""
-    return Answer(share, f"{share:.0f} % ({found.count.wins} won, {found.count.losses} lost{ties})")
+    own, theirs = means[ours], means["stack"]
+    return Answer(own - theirs, f"{own - theirs:+.3f} ({own:.3f} and {theirs:.3f})")
 
 
-def lost_at_level(first: str, second: str, view: View) -> Answer | None:
-    """Datasets on which the log loss of the first is worse at 99 %."""
-    found = compare(view.results, first, second, view.datasets, "log_loss")
-    if found is None:
-        return None
-    names = f": {', '.join(found.lost)}" if found.lost else ""
-    return Answer(len(found.lost), f"{len(found.lost)} of {len(found.datasets)}{names}")
-
-
-def less_log_loss(first: str, second: str, view: View) -> Answer | None:
-    """Median over datasets of the share of the second's log loss that the first saves, in percent."""
-    found = compare(view.results, first, second, view.datasets, "log_loss")
-    if found is None:
-        return None
-    before = np.array([view.results[second][name].measures["log_loss"] for name in found.datasets])
-    saved = 100 * float(np.median(found.differences / np.maximum(before, 1e-12)))
-    return Answer(saved, f"{saved:.0f} % (mean {found.differences.mean():.3f} nats), {len(found.datasets)} sets")
-
-
-def rank(method: str, view: View) -> Answer | None:
-    """Place by mean rank in log loss among all methods."""
-    if method not in view.methods or not view.datasets:
-        return None
-    ranks = dict(zip(view.methods, mean_ranks(view.results, view.methods, view.datasets, "log_loss")))
-    place = sorted(ranks, key=ranks.__getitem__).index(method) + 1
-    return Answer(place, f"{place} of {len(ranks)} (mean rank {ranks[method]:.2f})")
-
-
-def weakest_evidence(method: str, view: View) -> Answer | None:
-    """Largest p-value of the signed-rank tests of log loss against the others, after Holm's correction.
-
-    1 where another is better on average.
-    """
-    others = [other for other in view.methods if other != method]
-    found = against_each(view.results, method, others, view.datasets, "log_loss")
+def evidence(ours: str, others: Sequence[str], view: View) -> Answer | None:
+    """Largest p-value of signed-rank tests of log loss over groups, after Holm; 1 where the other is better."""
+    found = against_each(view.results, ours, others, view.datasets, "log_loss", view.groups)
     if len(found) < len(others) or not found:
         return None
-    p = [(1.0 if c.differences.mean() < 0 else p_value, c.second) for c, p_value in found]
-    worst, against = max(p)
-    return Answer(worst, f"{worst:.2g}, against {against}")
+    p = [(1.0 if c.statistic < 0 else p_value, c) for c, p_value in found]
+    worst, against = max(p, key=lambda pair: pair[0])
+    return Answer(worst, f"{worst:.2g}, against {name_of(against.second)}, {against.n_groups} groups")
 
 
-def accuracy_behind(method: str, view: View) -> Answer | None:
-    """Mean accuracy of the method less that of the best other one, in points."""
-    if method not in view.methods or len(view.methods) < 2 or not view.datasets:
+def against_peers(ours: str, view: View) -> Answer | None:
+    return evidence(ours, [peer for peer in view.peers(ours) if peer != "stack"], view)
+
+
+def beside_best_peer(ours: str, measure: str, view: View) -> Answer | None:
+    """Mean of a measure less that of the best peer, in points."""
+    means = {m: 100 * v for m, v in _means(view, "complete", measure, "mean").items()}
+    peers = [peer for peer in view.peers(ours) if peer in means]
+    if ours not in means or not peers:
         return None
-    means = {s.method: 100 * s.mean["accuracy"] for s in standings(view.results, view.methods, view.datasets)}
-    own = means.pop(method)
-    best = max(means, key=means.__getitem__)
-    return Answer(own - means[best], f"{own - means[best]:+.2f} ({own:.2f}; {best} {means[best]:.2f})")
+    best = max(peers, key=means.__getitem__)
+    gain = means[ours] - means[best]
+    return Answer(gain, f"{gain:+.2f} ({means[ours]:.2f}; {name_of(best)} {means[best]:.2f})")
 
 
-def most_excess(first: str, second: str, view: View) -> Answer | None:
-    """Largest excess of the first's log loss over the second's."""
-    found = compare(view.results, first, second, view.datasets, "log_loss")
+def place(ours: str, scenario: str, view: View) -> Answer | None:
+    """Place by mean rank in log loss, and how far the next is."""
+    ranks = _means(view, scenario, "log_loss", "rank")
+    if ours not in ranks:
+        return None
+    own = ranks.pop(ours)
+    best = min(ranks, key=ranks.__getitem__)
+    number = 1 + sum(rank < own for rank in ranks.values())
+    return Answer(number, f"{number} of {len(ranks) + 1} (mean rank {own:.2f}; {name_of(best)} {ranks[best]:.2f})")
+
+
+def near_best(ours: str, view: View) -> Answer | None:
+    """Share of the datasets on which no method is significantly better than ours is than it, in percent."""
+    datasets = common(view.results, view.methods, view.datasets)
+    if ours not in view.methods or not datasets:
+        return None
+    worse = []
+    for name in datasets:
+        best = min(view.methods, key=lambda method: view.results[method][name].measures["log_loss"])
+        found = compare(view.results, ours, best, [name], "log_loss", view.groups) if best != ours else None
+        worse += found.lost() if found else []
+    share = 100 * (1 - len(worse) / len(datasets))
+    told = f"; not on {', '.join(worse)}" if worse else ""
+    return Answer(share, f"{share:.0f} % of {len(datasets)}{told}")
+
+
+def lost_to(ours: str, other: str, view: View) -> Answer | None:
+    """Datasets on which the log loss is significantly worse, after Holm's correction over datasets."""
+    found = compare(view.results, ours, other, view.datasets, "log_loss", view.groups)
     if found is None:
         return None
-    k = int(np.argmin(found.differences))
-    return Answer(-float(found.differences[k]), f"{-found.differences[k]:+.3f}, on {found.datasets[k]}")
+    lost = found.lost(corrected=True)
+    names = f": {', '.join(lost)}" if lost else ""
+    return Answer(len(lost), f"{len(lost)} of {len(found.datasets)}{names}")
+
+
+def slower(ours: str, other: str, part: str, which: Literal["median", "most"], view: View) -> Answer | None:
+    """Ratio of seconds, the median over datasets or the largest."""
+    ratios = time_ratios(view.results, ours, other, view.datasets, part)
+    if not ratios:
+        return None
+    if which == "median":
+        ratio = float(np.median([r for _, r in ratios]))
+        return Answer(ratio, f"{ratio:.3g} x, {len(ratios)} sets")
+    name, ratio = max(ratios, key=lambda pair: pair[1])
+    return Answer(ratio, f"{ratio:.3g} x, on {name}")
+
+
+def excess(ours: str, other: str, view: View) -> Answer | None:
+    """Largest excess of log loss on large datasets, in percent of the other's."""
+    large = view.only(lambda card: card.n_rows > LARGE)
+    found = compare(large.results, ours, other, large.datasets, "log_loss", view.groups)
+    if found is None:
+        return None
+    theirs = np.array([view.results[other][name].measures["log_loss"] for name in found.datasets])
+    percent = -100 * found.differences / np.maximum(theirs, 1e-9)
+    k = int(np.argmax(percent))
+    return Answer(float(percent[k]), f"{percent[k]:+.1f} %, on {found.datasets[k]}")
+
+
+def table_seconds(rows: int, threads: int, view: View) -> Answer | None:
+    """Seconds of a fit to a generated table of 20 mixed columns."""
+    for one in view.timing.get("tables", []):
+        if one["rows"] == rows and one["threads"] == threads:
+            return Answer(one["seconds"], f"{one['seconds']:.2f} s (HistGradientBoosting {one['boosting']:.2f} s)")
+    return None
+
+
+def thread_gain(view: View) -> Answer | None:
+    """Least of what a second thread gains on datasets of 1,000 rows and more."""
+    gains = view.timing.get("threads", [])
+    if not gains:
+        return None
+    worst = min(gains, key=lambda one: one["gain"])
+    median = float(np.median([one["gain"] for one in gains]))
+    return Answer(
+        worst["gain"], f"{worst['gain']:.2f} x on {worst['dataset']} (median of {len(gains)}: {median:.2f} x)"
+    )
 
 
 def above_shares(method: str, view: View) -> Answer | None:
     """Datasets on which the log loss is higher than that of the classes' shares, whatever the row."""
-    if method not in view.methods or not view.datasets:
+    names = common(view.results, [method], view.datasets)
+    if not names:
         return None
-    above = [n for n in view.datasets if view.results[method][n].measures["log_loss"] > view.shares[n]]
-    return Answer(len(above), f"{len(above)} of {len(view.datasets)}")
-
-
-def slower(first: str, second: str, part: str, view: View) -> Answer | None:
-    ratio = time_ratio(view.results, first, second, view.datasets, part)
-    return None if np.isnan(ratio) else Answer(ratio, f"{ratio:.3g} x")
-
-
-def large(answer: Callable[[View], Answer | None], view: View) -> Answer | None:
-    return answer(view.only(lambda card: card.n_rows > LARGE))
-
-
-def continuous(answer: Callable[[View], Answer | None], view: View) -> Answer | None:
-    return answer(view.only(lambda card: card.kind == "continuous"))
+    above = [n for n in names if view.results[method][n].measures["log_loss"] > view.shares[n]]
+    return Answer(len(above), f"{len(above)} of {len(names)}")
 
 
 def questions(ours: str) -> list[Question]:
     """All of them, `ours` being the method the benchmark is about."""
-    won = partial(share_won, ours, "nb")
+    name = name_of(ours)
+    two = "LightGBM, two configurations"
     return [
-        Question(f"{ours}: place by mean rank in log loss", partial(rank, ours), 1, "less"),
-        Question(
-            f"{ours}: signed-rank tests of log loss against each, largest p after Holm",
-            partial(weakest_evidence, ours),
-            0.05,
-            "less",
-        ),
-        Question(f"{ours}: mean accuracy beside the best other, points", partial(accuracy_behind, ours), -0.5),
-        Question(f"{ours} against nb: sets with lower log loss", partial(won, "log_loss"), 90, unit=" %"),
-        Question(
-            f"{ours} against nb: sets with higher log loss at {LEVEL:.0%}",
-            partial(lost_at_level, ours, "nb"),
-            0,
-            "less",
-        ),
-        Question(
-            f"{ours} against nb, sets of more than {LARGE:,} rows: largest excess of log loss",
-            partial(large, partial(most_excess, ours, "nb")),
-            0.01,
-            "less",
-        ),
-        Question(
-            f"{ours} against nb, sets of more than {LARGE:,} rows: log loss saved, median",
-            partial(large, partial(less_log_loss, ours, "nb")),
-        ),
-        Question(f"{ours} against fan: sets with lower log loss", partial(share_won, ours, "fan", "log_loss")),
+        Question("1. Mean log loss beside the stack's", partial(beside_stack, ours, "mean"), 0, "less"),
+        Question("1. Mean rank in log loss beside the stack's", partial(beside_stack, ours, "rank"), 0, "less"),
+        Question("1. Against the stack: p over groups", partial(evidence, ours, ["stack"]), 0.05, "less"),
+        Question("1. Against each single peer: largest p after Holm", partial(against_peers, ours), 0.001, "less"),
         *(
-            Question(f"{method}: sets with higher log loss than the class shares alone", partial(above_shares, method))
+            Question(f"2. Mean {what} beside the best peer's, points", partial(beside_best_peer, ours, measure), 0)
+            for measure, what in (("accuracy", "accuracy"), ("auc", "ROC area"))
+        ),
+        *(
+            Question(f"3. {title}: place by mean rank", partial(place, ours, scenario), 1, "less")
+            for scenario, title in SCENARIOS.items()
+        ),
+        Question("4. Sets on which it is best, or not significantly worse", partial(near_best, ours), 90, unit=" %"),
+        Question("4. Sets significantly worse than naive Bayes, Holm", partial(lost_to, ours, "nb"), 0, "less"),
+        Question(
+            f"5. Fit: {name} / {two}, median",
+            partial(slower, ours, "lightgbm_two", "fit_seconds", "median"),
+            1.5,
+            "less",
+            " x",
+        ),
+        Question(
+            f"5. Fit: {name} / {two}, most",
+            partial(slower, ours, "lightgbm_two", "fit_seconds", "most"),
+            5,
+            "less",
+            " x",
+        ),
+        *(
+            Question(
+                f"5. {rows:,} x 20 mixed, {threads} thread{'s' * (threads > 1)}",
+                partial(table_seconds, rows, threads),
+                seconds,
+                "less",
+                " s",
+            )
+            for rows, threads, seconds in ((150, 1, 0.2), (100_000, 2, 30), (1_000_000, 2, 180))
+        ),
+        Question(
+            f"5. Sets of more than {LARGE:,} rows: most log loss above HistGradientBoosting's",
+            partial(excess, ours, "boosting"),
+            2,
+            "less",
+            " %",
+        ),
+        Question("6. A second thread, sets of 1,000 rows and more: least gain", thread_gain, 1.6, unit=" x"),
+        *(
+            Question(
+                f"{name_of(method)}: sets with higher log loss than the class shares alone",
+                partial(above_shares, method),
+            )
             for method in (ours, "fan", "nb")
         ),
-        *(
-            Question(
-                f"fan against nb, continuous sets: sets with better {name}",
-                partial(continuous, partial(share_won, "fan", "nb", measure)),
-                50,
-                unit=" %",
-            )
-            for measure, name in (("accuracy", "accuracy"), ("log_loss", "log loss"), ("auc", "ROC area"))
-        ),
-        *(
-            Question(
-                f"fan against fm: sets with better {name}", partial(share_won, "fan", "fm", measure), goal, unit=" %"
-            )
-            for measure, name, goal in (("accuracy", "accuracy", None), ("log_loss", "log loss", 50))
-        ),
-        Question(f"fit: {ours} / fan, median", partial(slower, ours, "fan", "fit_s"), 30, "less", " x"),
-        Question(f"predict: {ours} / fan, median", partial(slower, ours, "fan", "predict_s"), 10, "less", " x"),
     ]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from figures import scatter_figure
-from settings import COMMAND, SETTINGS
+from settings import CHOICES, COMMAND, SETTINGS
 from summary import Summary
 
 from fanbayes.study.figures import rank_figure
@@ -18,23 +18,29 @@ HERE = Path(__file__).parent
 
 def pages(found: Summary) -> dict[str, str]:
     """Content of the files that are made from the summary."""
-    ours = found["ours"]
+    ours, names = found["ours"], found["names"]
     others = [method for method in found["methods"] if method != ours]
     content = found | {
         "ranks": {
             scope["key"]: rank_figure(
-                [(s["method"], s["rank"]["log_loss"]) for s in scope["standings"]], "Mean rank in log loss", (ours,)
+                [(names[s["method"]], s["rank"]["log_loss"]) for s in scope["standings"]],
+                "Mean rank in log loss",
+                (names[ours],),
+                scope["alike"],
+                left=190,
             )
             for scope in found["scopes"]
         },
         "scatters": [(other, scatter_figure(found["datasets"], ours, other)) for other in others],
         "table": dataset_table(found),
+        "scenario_methods": [s["method"] for s in found["scopes"][0]["standings"]],
+        "choices": CHOICES,
         "settings": SETTINGS,
         "command": COMMAND,
     }
-    filters = {"counts": _counts, "seconds": _seconds, "unfinished": _unfinished}
+    filters = {"counts": _counts, "seconds": _seconds, "name": lambda method: names.get(method, method), "of": _of}
     body, tables = (render(HERE / name, content, filters) for name in ("page.html.jinja", "README.md.jinja"))
-    html = html_page(f"{ours} against other classifiers", body, (HERE / "page.css").read_text("utf-8"))
+    html = html_page(f"{names[ours]} against other classifiers", body, (HERE / "page.css").read_text("utf-8"))
     return {"index.html": html, "README.md": tables}
 
 
@@ -49,14 +55,16 @@ def dataset_table(found: Summary) -> list[dict[str, Any]]:
     return rows
 
 
+def _of(scenario: Mapping[str, Any], method: str) -> Mapping[str, Any] | None:
+    """What a scenario has of a method."""
+    return next((one for one in scenario["standings"] if one["method"] == method), None)
+
+
 def _counts(comparison: Mapping[str, Any]) -> str:
     return f"{comparison['won']} / {comparison['lost']}"
 
 
-def _seconds(value: float) -> str:
+def _seconds(value: float | None) -> str:
+    if value is None:
+        return "–"
     return f"{value:.3f}" if value < 1 else f"{value:.1f}"
-
-
-def _unfinished(failed: Mapping[str, Any]) -> str:
-    folds = f"{len(failed['folds'])} of {failed['n_folds']} folds"
-    return f"{failed['method']} on {failed['dataset']}, {folds}: {failed['error']}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import lightgbm as lgb
 from boosting import LIGHT, light_fitted, light_parameters
 from problem import Fitted, Problem, empty, log_of
 
@@ -13,6 +12,8 @@ ONE_SPLIT_ABOVE = 2_000
 
 def two_configurations(problem: Problem) -> Fitted:
     """A small learning rate; size of the trees and number of rounds by `lightgbm.cv`; then fitted to all rows."""
+    import lightgbm as lgb
+
     encoder = LIGHT.encoder(problem)
     Z, y, k = encoder.fit_transform(problem.X), problem.y, problem.n_classes
     splits = problem.splits if len(y) <= ONE_SPLIT_ABOVE else problem.splits[:1]

@@ -55,23 +55,39 @@ class Ranking:
         return bool((self.p_values[np.ix_(members, members)] > level).all())
 
 
-def mean_ranks(scores: Floats) -> Floats:
+def mean_ranks(scores: Floats, groups: Sequence[str] | None = None) -> Floats:
     """Mean rank of each classifier (k,) from scores (n_datasets, k), larger being better; 1 is the best."""
-    return np.asarray(_ranks(scores).mean(axis=0))
+    return np.asarray(by_group(_ranks(scores), groups).mean(axis=0))
 
 
-def ranking(scores: Floats) -> Ranking:
+def ranking(scores: Floats, groups: Sequence[str] | None = None) -> Ranking:
     """Rank classifiers by scores of shape (n_datasets, n_classifiers).
 
-    Larger is better; ``-inf`` where a classifier has failed, which loses to all that have not.
+    Larger is better; ``-inf`` where a classifier has failed, which loses to all that have not. Datasets of one of the
+    `groups` (n_datasets,) are related, and have one vote together: the means of their ranks and of their gains.
     """
-    n, k = scores.shape
+    k = scores.shape[1]
+    ranks = by_group(_ranks(scores), groups)
     p_values, pairs = np.ones((k, k)), list(combinations(range(k), 2))
     if pairs:
-        adjusted = holm([signed_rank(gains(scores[:, i], scores[:, j])).p_value for i, j in pairs])
+        votes = [by_group(gains(scores[:, i], scores[:, j]), groups) for i, j in pairs]
+        adjusted = holm([signed_rank(vote).p_value for vote in votes])
         for (i, j), p in zip(pairs, adjusted):
             p_values[i, j] = p_values[j, i] = p
-    return Ranking(mean_ranks(scores), _friedman(_ranks(scores)), p_values, n)
+    return Ranking(np.asarray(ranks.mean(axis=0)), _friedman(ranks), p_values, len(ranks))
+
+
+def by_group(values: Floats, groups: Sequence[str] | None) -> Floats:
+    """Means over the datasets of each group (n_groups, ...) of values (n_datasets, ...), groups as they first occur.
+
+    Where one classifier has failed on a dataset of the group and the other on another, neither gains.
+    """
+    if groups is None:
+        return values
+    names = np.asarray(groups)
+    with np.errstate(invalid="ignore"):
+        means = np.stack([values[names == name].mean(axis=0) for name in dict.fromkeys(groups)])
+    return np.where(np.isnan(means), 0.0, means)
 
 
 def gains(first: Floats, second: Floats) -> Floats:

@@ -11,11 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 __all__ = [
+    "CorrectedT",
     "DeLong",
     "McNemar",
     "PairedT",
     "SignedRank",
     "WinLoss",
+    "corrected_t",
     "delong",
     "holm",
     "mcnemar",
@@ -67,6 +69,27 @@ class PairedT:
         Mean of ``loss_b - loss_a``.
     n : int
         Number of rows.
+    """
+
+    statistic: float
+    p_value: float
+    difference: float
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class CorrectedT:
+    """Corrected resampled t test of two classifiers over the folds of one dataset.
+
+    Attributes
+    ----------
+    statistic : float
+        ``t``; 0 if no fold differs, ``±inf`` if every fold differs by the same amount.
+    p_value : float
+    difference : float
+        Mean of the differences.
+    n : int
+        Number of folds.
     """
 
     statistic: float
@@ -178,6 +201,39 @@ def paired_t(loss_a: ArrayLike, loss_b: ArrayLike) -> PairedT:
     spread = np.std(gain, ddof=1) if np.ptp(gain) > rounding else 0.0
     t = _ratio(gain.mean(), spread / np.sqrt(n))
     return PairedT(t, float(2 * stats.t.sf(abs(t), n - 1)), float(gain.mean()), n)
+
+
+def corrected_t(differences: ArrayLike, test_ratio: float, *, decimals: int = 12) -> CorrectedT:
+    """Test whether two classifiers differ on one dataset, from folds whose training parts share rows.
+
+    ``t = mean / sqrt((1 / n + test_ratio) var)`` with ``n - 1`` degrees of freedom (Nadeau & Bengio 2003), whatever
+    the number of repetitions of the cross-validation (Bouckaert & Frank 2004). Without the second term, which stands
+    for the rows that training parts share, more repetitions would make anything significant.
+
+    Parameters
+    ----------
+    differences : array-like of shape (n,)
+        Of a measure, one for each fold; at least two.
+    test_ratio : float
+        Rows of a test part for each row of its training part: 1 / 9 in ten folds.
+    decimals : int, default=12
+        Differences are rounded to so many decimals first.
+
+    Returns
+    -------
+    CorrectedT
+    """
+    d = np.round(_vector("differences", differences), decimals)
+    n = len(d)
+    if n < 2:
+        raise ValueError("The corrected t test needs at least two folds: one has no variance.")
+    if not np.isfinite(d).all():
+        raise ValueError("A difference is infinite: a fold that failed cannot be tested.")
+    if not test_ratio > 0:
+        raise ValueError(f"test_ratio is the size of a test part over that of its training part; got {test_ratio}.")
+    spread = float(np.std(d, ddof=1)) if np.ptp(d) > 0 else 0.0
+    t = _ratio(d.mean(), np.sqrt(1 / n + test_ratio) * spread)
+    return CorrectedT(t, float(2 * stats.t.sf(abs(t), n - 1)), float(d.mean()), n)
 
 
 def delong(y_true: ArrayLike, score_a: ArrayLike, score_b: ArrayLike) -> DeLong:
