@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fanbayes.evaluation.ranks import Ranking, mean_ranks, ranking
+from fanbayes.evaluation.ranks import Ranking, by_group, mean_ranks, ranking
 from fanbayes.evaluation.significance import holm, signed_rank
 
 
@@ -33,6 +33,16 @@ def test_a_failure_counts_as_the_largest_loss():
     assert ranking(scores).p_values[0, 1] < 0.01
     both = np.column_stack([np.full(5, -np.inf), np.full(5, -np.inf)])
     assert ranking(both).p_values[0, 1] == 1
+
+
+def test_a_group_of_datasets_has_one_vote():
+    scores = np.array([[2.0, 1.0], [2.0, 1.0], [2.0, 1.0], [1.0, 2.0]])
+    groups = ["related", "related", "related", "alone"]
+    assert mean_ranks(scores) == pytest.approx([1.25, 1.75])
+    assert mean_ranks(scores, groups) == pytest.approx([1.5, 1.5])
+    found = ranking(scores, groups)
+    assert (found.n_datasets, found.friedman, found.p_values[0, 1]) == (2, 1.0, 1.0)
+    assert by_group(np.array([1.0, np.inf, -np.inf, 3.0]), ["a", "b", "b", "a"]).tolist() == [2.0, 0.0]
 
 
 @pytest.mark.parametrize(

@@ -309,6 +309,20 @@ def test_holm():
 # ------------------------------------------------------------------------------------------ bad inputs
 
 
+def test_the_corrected_t_test_is_its_formula():
+    d = np.array([0.1, 0.3, 0.2, -0.1, 0.25, 0.15, 0.05, 0.2, 0.1, 0.3])
+    t = d.mean() / np.sqrt((1 / 10 + 1 / 4) * d.var(ddof=1))
+    found = significance.corrected_t(d, 1 / 4)
+    assert found.statistic == pytest.approx(t)
+    assert found.p_value == pytest.approx(2 * stats.t.sf(t, 9))
+    assert found.p_value > stats.ttest_1samp(d, 0).pvalue
+    assert significance.corrected_t(-d, 1 / 4).statistic == pytest.approx(-t)
+    # More repetitions of the same folds do not make it significant.
+    assert significance.corrected_t(np.tile(d, 50), 1 / 4).statistic < t * 1.3
+    assert significance.corrected_t([0.0, 0.0], 1 / 4).p_value == 1
+    assert significance.corrected_t([0.5, 0.5], 1 / 4).p_value == 0
+
+
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
@@ -321,6 +335,9 @@ def test_holm():
         (lambda: significance.paired_t([1, 2], [np.nan, 1]), "loss_b has NaN at position 0"),
         (lambda: significance.paired_t([1, np.inf], [1, np.inf]), "clip the probabilities"),
         (lambda: significance.paired_t([1, 2], [1, 2, 3]), r"\[2, 3\] rows"),
+        (lambda: significance.corrected_t([1.0], 0.25), "at least two folds"),
+        (lambda: significance.corrected_t([1.0, np.inf], 0.25), "a fold that failed"),
+        (lambda: significance.corrected_t([1.0, 2.0], 0), "test_ratio is the size"),
         (lambda: significance.delong([], [], []), "y_true must be a non-empty list"),
         (lambda: significance.delong([1, 1, 1], [1, 2, 3], [1, 2, 3]), "3 positive and 0 negative"),
         (lambda: significance.delong([0, 1, 1], [1, 2, 3], [1, 2, 3]), "2 positive and 1 negative"),

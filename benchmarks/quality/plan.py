@@ -11,7 +11,7 @@ import numpy as np
 from bundles import BUNDLES, Found, run_bundle
 from numpy.typing import NDArray
 from problem import Problem
-from scenarios import TestPart, source, test_parts, training_labels, training_rows
+from scenarios import TestPart, scenario_parts, source, training_labels, training_rows
 from settings import AT_TEST, AT_TRAINING, FEW_ROWS, FIRST_FOLDS, MOST_ROWS, ONE_OF_GROUP, OUTER
 
 from fanbayes.decisions.priors import adjust_prior
@@ -37,7 +37,7 @@ def n_tested(n_rows: int) -> int:
     return next((run for most, (_, _, run) in OUTER.items() if n_rows <= most), 1)
 
 
-def tested_rows(dataset: Dataset, fold: int) -> NDArray[np.bool_]:
+def rows_of_fold(dataset: Dataset, fold: int) -> NDArray[np.bool_]:
     """Which rows a fold tests (n_rows,); large datasets are split once, by the donors where they did."""
     for most, (_, n_parts, _) in OUTER.items():
         if len(dataset.y) <= most:
@@ -116,7 +116,7 @@ class QualityPlan:
 
     def execute(self, task: QualityTask, dataset: Dataset) -> dict[str, Record]:
         """Fit a bundle to one training part and predict the test part as each scenario has it."""
-        tested = tested_rows(dataset, task.fold)
+        tested = rows_of_fold(dataset, task.fold)
         X, labels = dataset.take(np.flatnonzero(~tested & dataset.labelled))
         X_test, truth = dataset.take(np.flatnonzero(tested & dataset.labelled))
         X, X_test = X.reset_index(drop=True), X_test.reset_index(drop=True)
@@ -128,7 +128,7 @@ class QualityPlan:
         y = training_labels(task.family, y, source(task.dataset, task.fold, task.family))
         shares = np.bincount(y) / len(y)
         codes = np.array([np.searchsorted(known, label) if label in known else -1 for label in truth.astype(str)])
-        parts = test_parts(task.scenarios, X_test, codes, X, shares, task.dataset, task.fold)
+        parts = scenario_parts(task.scenarios, X_test, codes, X, shares, task.dataset, task.fold)
         found = run_bundle(task.bundle, Problem(dataset.kinds, X, y), parts)
         about = {"n_train": len(y)}
         return {

@@ -30,7 +30,11 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     if options.records is not None:
         summarise(options.records, options.ours, options.out)
-    for name, content in pages(json.loads((options.out / "summary.json").read_bytes())).items():
+    found = json.loads((options.out / "summary.json").read_bytes())
+    if "scenarios" not in found:
+        print(f"{options.out / 'summary.json'} is of an earlier form: its pages are left as they are.")
+        return
+    for name, content in pages(found).items():
         write_file(options.out / name, content.encode())
     print(f"The page: {options.out / 'index.html'}")
 

@@ -68,7 +68,7 @@ def training_labels(scenario: str, y: NDArray[np.intp], rng: np.random.Generator
     return noisy
 
 
-def test_parts(
+def scenario_parts(
     scenarios: tuple[str, ...],
     X: pd.DataFrame,
     truth: NDArray[np.intp],

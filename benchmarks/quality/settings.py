@@ -95,20 +95,20 @@ CHOICES = (
     ),
     (
         "The constant B of the variance's prior (all models of the library)",
-        "chosen before there were halves, by log loss and accuracy of naive Bayes and FAN in five folds of 15 small UCI "
-        "sets. Which ones was not recorded, so some of them may be of the report half",
+        "chosen before there were halves, by log loss and accuracy of naive Bayes and FAN in five folds of "
+        "15 small UCI sets. Which ones was not recorded, so some of them may be of the report half",
     ),
     (
         "Which members the average has, how strongly they are fine-tuned, and that whole fits are averaged "
         "(FANClassifierCV)",
         "led by losses of version 0.1.0 on tae, glass, balance-scale, sonar, thyroid-sick, car, anneal, segment, "
-        "kr-vs-kp, hepatitis and heart-switzerland, and by a sketch on 30 sets of both halves, 17 of them chosen because "
-        "it lost there, whose first three folds were used to choose; then by nine other sets of 60 to 1,500 rows. Which "
-        "sets these were was not recorded. So no half of this suite is kept apart from the design",
+        "kr-vs-kp, hepatitis and heart-switzerland, and by a sketch on 30 sets of both halves, 17 of them chosen "
+        "because it lost there, whose first three folds were used to choose; then by nine other sets of 60 to 1,500 "
+        "rows. Which sets these were was not recorded. So no half of this suite is kept apart from the design",
     ),
     (
-        "Smoothed votes of the forests, one-hot categories in CatBoost and, on small tables, in HistGradientBoosting, how "
-        "rows are held out for EBM (peers)",
+        "Smoothed votes of the forests, one-hot categories in CatBoost and, on small tables, in "
+        "HistGradientBoosting, how rows are held out for EBM (peers)",
         "to their advantage: seen to lower their log loss, or their time, on ecoli, audiology, lenses and hepatitis",
     ),
 )
@@ -146,9 +146,9 @@ SETTINGS = {
     "has 0.1, 0.5 or 2 rows with the class shares besides, so that no vote is zero; chosen by out-of-bag rows, or by "
     "inner folds. Numbers with missing ones as they are, categories one-hot.",
     "HistGradientBoosting, LightGBM, XGBoost": "rounds by early stopping, settings by inner folds: the defaults, a "
-    "smaller tree, then random ones within the time. Own treatment of categories from 2,000 rows, below "
-    "one-hot, as it leaves out categories of few rows. What is missing in a column that was never missing is filled in for LightGBM and XGBoost, "
-    "which would take it for zero or send it anywhere.",
+    "smaller tree, then random ones within the time. Own treatment of categories from 2,000 rows, below one-hot, as it "
+    "leaves out categories of few rows. What is missing in a column that was never missing is filled in for LightGBM "
+    "and XGBoost, which would take it for zero or send it anywhere.",
     "CatBoost": "its defaults with early stopping, and what its documentation names to save time: 200 rounds at most, "
     "plain boosting, 64 borders, one-hot up to 16 levels, no combinations of categories.",
     "EBM": "8 bags, no inner ones, ten pairs of two classes and none of more, a learning rate of 0.04, at most 2,000 "
