@@ -64,6 +64,16 @@ struct Inputs {
     Network network;
 };
 
+// What a row counts for in each of its states; times its weight.
+enum class Shares {
+    expected,       // p(s | x, c), or p(s | x) without a label (8)
+    most_probable,  // 1 in the most probable state (9)
+    contrast,       // p(s | x, c) - p(s | x): the derivative of log p(c | x) by log p(s, x); log p(c_l | x_l) takes the
+                    // place of log p(x_l, c_l) in the sums, and a row without a label counts for nothing
+    information     // p(s | x, c)^2 p(c | x) (1 - p(c | x)), c the class of s: the expected square of that, if the
+                    // network were right; the sums are 0
+};
+
 // Lazy EM may freeze a row whose most probable state has a probability of at least 1 - UNCERTAIN.
 constexpr double UNCERTAIN = 0.01;
 
@@ -97,9 +107,9 @@ struct Kernel {
     int64_t (*scratch_size)(const Shape&);  // doubles that `e_step` or `posterior` may use
     // States of each class, rounded up to whole vectors: what `e_step` wants.
     int (*padded_components)(int n_components);
-    // Adds the expected (or, if `hard`, most probable) statistics of rows. Every class has n_components states, a
-    // whole number of vectors; the arrays are aligned to 64 bytes.
-    void (*e_step)(const Inputs&, RowRange&, bool hard, Statistics& out, double* scratch);
+    // Adds the statistics of rows. Every class has n_components states, a whole number of vectors; the arrays are
+    // aligned to 64 bytes.
+    void (*e_step)(const Inputs&, RowRange&, Shares, Statistics& out, double* scratch);
     // Writes rows [begin, end): (n_classes) a row, or (n_states) for Posterior::states.
     void (*posterior)(const Inputs&, int64_t begin, int64_t end, Posterior what, double* out, double* scratch);
     // Adds the terms of all pairs of columns to the scores of the stars of both.

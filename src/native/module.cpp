@@ -1,6 +1,7 @@
 // The Python face of the native core, and the only file that knows Python: checks shapes, keeps arrays alive, releases
 // the GIL.
 #include "columns.hpp"
+#include "discriminative.hpp"
 #include "em.hpp"
 #include "nb_tree.hpp"
 #include "pairs.hpp"
@@ -14,6 +15,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <chrono>
 #include <functional>
 #include <numeric>
 #include <optional>
@@ -245,6 +247,21 @@ class HeldRows : public Rows {
 
 // ---------------------------------------------------------------- E-step and posterior
 
+// Called often where the GIL is released: takes it now and then, to see whether the user wants to stop. Not more often,
+// as other threads may hold it for long.
+class Interruption {
+    using Clock = std::chrono::steady_clock;
+    Clock::time_point last_ = Clock::now();
+
+  public:
+    void operator()() {
+        if (Clock::now() - last_ < std::chrono::milliseconds(50)) return;
+        nb::gil_scoped_acquire acquire;
+        if (PyErr_CheckSignals() != 0) throw nb::python_error();
+        last_ = Clock::now();
+    }
+};
+
 ThreadPool& or_caller(ThreadPool* pool) {
     static ThreadPool caller(1);  // has no threads: the calling one does the work
     return pool ? *pool : caller;
@@ -283,9 +300,9 @@ void set_column(const Out& out, size_t s, std::initializer_list<double> values) 
     }
 }
 
-nb::tuple e_step(const HeldRows& rows, const States& states, const In<double, 2>& log_weight, const Array& log_table,
-                 const Array& numeric, int n_linear, const Array& regression, bool hard, int64_t n_blocks,
-                 ThreadPool* pool) {
+nb::tuple collect(Shares shares, const HeldRows& rows, const States& states, const In<double, 2>& log_weight,
+                  const Array& log_table, const Array& numeric, int n_linear, const Array& regression,
+                  int64_t n_blocks, ThreadPool* pool) {
     const Shape shape = states.shape();
     const size_t n = log_weight.shape(0);
     const Array weight(log_weight);
@@ -305,13 +322,26 @@ nb::tuple e_step(const HeldRows& rows, const States& states, const In<double, 2>
                                  of_network(regression, s)};
             passes[s].out = &found[s];
         }
-        e_step(passes, hard);
+        e_step(passes, shares);
         for (size_t s = 0; s < n; ++s) {
             store(found[s].states, s, out);
             set_column(sums, s, {found[s].log_likelihood, found[s].joint, found[s].classification});
         }
     }
     return nb::make_tuple(out[0], out[1], out[2], sums);
+}
+
+nb::tuple e_step(const HeldRows& rows, const States& states, const In<double, 2>& log_weight, const Array& log_table,
+                 const Array& numeric, int n_linear, const Array& regression, bool hard, int64_t n_blocks,
+                 ThreadPool* pool) {
+    return collect(hard ? Shares::most_probable : Shares::expected, rows, states, log_weight, log_table, numeric,
+                   n_linear, regression, n_blocks, pool);
+}
+
+nb::tuple contrast(const HeldRows& rows, const States& states, const In<double, 2>& log_weight, const Array& log_table,
+                   const Array& numeric, int n_linear, const Array& regression, int64_t n_blocks, ThreadPool* pool) {
+    return collect(Shares::contrast, rows, states, log_weight, log_table, numeric, n_linear, regression, n_blocks,
+                   pool);
 }
 
 Posterior posterior_named(const std::string& what) {
@@ -540,6 +570,16 @@ void star_posterior(const HeldRows& rows, const std::vector<int64_t>& first_leve
 
 using FactorArrays = std::vector<std::pair<std::vector<int32_t>, std::vector<int32_t>>>;  // entries, parents
 
+std::vector<Factor> checked(const FactorArrays& factors) {
+    std::vector<Factor> tables;
+    for (const auto& [entry, parent] : factors) {
+        require(entry.size() == factors[0].first.size(), "an entry of each factor a state");
+        for (int32_t e : entry) require(0 <= e && size_t(e) < parent.size(), "an entry lies outside of its factor");
+        tables.push_back({entry, parent});
+    }
+    return tables;
+}
+
 void make_m_step(MStep* self, const FactorArrays& factors, size_t n_cells, double alpha,
                  std::vector<int64_t> first_level, size_t n_numbers, const std::string& estimator, double floor,
                  const std::vector<int32_t>& group, const std::vector<double>& prior) {
@@ -547,22 +587,15 @@ void make_m_step(MStep* self, const FactorArrays& factors, size_t n_cells, doubl
     require(group.empty() || group.size() == n_cells, "a group a cell");
     require(estimator == "map" || (estimator == "paper" && group.empty()),
             "estimator: map, or paper, which does not share variances");
-    const size_t n_states = factors[0].first.size();
-    std::vector<Factor> tables;
-    for (const auto& [entry, parent] : factors) {
-        require(entry.size() == n_states, "an entry of each factor a state");
-        for (int32_t e : entry) require(0 <= e && size_t(e) < parent.size(), "an entry lies outside of its factor");
-        tables.push_back({entry, parent});
-    }
     std::vector<size_t> first_cell;
     for (size_t k = 0; k < n_cells; ++k)
         if (group.empty() || k == 0 || group[k] != group[k - 1]) first_cell.push_back(k);
     first_cell.push_back(n_cells);
     new (self) MStep{std::move(first_level),
                      n_numbers,
-                     n_states,
+                     factors[0].first.size(),
                      n_cells,
-                     std::move(tables),
+                     checked(factors),
                      alpha,
                      estimator == "paper",
                      floor,
@@ -647,10 +680,7 @@ nb::tuple run_em_of(const HeldRows& rows, const States& states, const MStep& m, 
     }
     {
         nb::gil_scoped_release release;
-        run_em(runs, m, e_step, {n_passes, least_gain, accelerate, hard}, or_caller(pool), [] {
-            nb::gil_scoped_acquire acquire;
-            if (PyErr_CheckSignals() != 0) throw nb::python_error();
-        });
+        run_em(runs, m, e_step, {n_passes, least_gain, accelerate, hard}, or_caller(pool), Interruption{});
     }
     const std::vector<Out> ends = zeros_each(parameter_shapes(m, n)),
                            found = zeros_each(statistics_shapes(rows, shape, n));
@@ -666,6 +696,32 @@ nb::tuple run_em_of(const HeldRows& rows, const States& states, const MStep& m, 
         std::copy(run.rows.begin(), run.rows.end(), traces.data() + (n + s) * run.rows.size());
     }
     return nb::make_tuple(ends[0], ends[1], ends[2], found[0], found[1], found[2], sums, numbers, traces);
+}
+
+// ---------------------------------------------------------------- fine-tuning
+
+nb::tuple fine_tune_of(const HeldRows& rows, const States& states, const Array& log_weight, const Array& log_table,
+                       const Array& numeric, int n_linear, const Array& regression, const FactorArrays& factors,
+                       const std::vector<double>& strengths, double tolerance, int most_steps, int64_t n_blocks,
+                       ThreadPool* pool) {
+    const Shape shape = states.shape();
+    check_networks(rows, shape, 1, {log_weight, log_table, numeric, regression}, n_linear);
+    check_blocks(rows, shape, n_blocks);
+    const std::vector<Factor> tables = checked(factors);
+    require(!tables.empty() && tables[0].entry.size() == size_t(shape.n_states), "an entry of each factor a state");
+    for (double strength : strengths) require(strength > 0, "strengths are positive");
+    const Network network{log_weight.data(), log_table.data(), numeric.data(), n_linear, regression.data()};
+    const StepShape steps(rows, shape, tables, network);
+    const size_t n = strengths.size();
+    const std::vector<Out> out = zeros_each({{n, steps.n_factors}, {n, steps.n_moved, steps.n_cells}});
+    {
+        nb::gil_scoped_release release;
+        std::vector<double> found(n * steps.size());
+        fine_tune(rows, states, tables, network, {strengths, tolerance, most_steps}, size_t(n_blocks), or_caller(pool),
+                  Interruption{}, found.data());
+        for (size_t s = 0; s < n; ++s) store(found.data() + s * steps.size(), s, out);
+    }
+    return nb::make_tuple(out[0], out[1]);
 }
 
 Out map(In<double, 1> x, void (*function)(const double*, double*, int64_t)) {
@@ -718,6 +774,9 @@ NB_MODULE(_core, m) {
     m.def("e_step", &e_step, nb::arg("rows"), nb::arg("states"), nb::arg("log_weight"), nb::arg("log_table"),
           nb::arg("numeric"), nb::arg("n_linear"), nb::arg("regression"), nb::arg("hard"), nb::arg("n_blocks") = 1,
           nb::arg("pool").none() = nb::none());
+    m.def("contrast", &contrast, nb::arg("rows"), nb::arg("states"), nb::arg("log_weight"), nb::arg("log_table"),
+          nb::arg("numeric"), nb::arg("n_linear"), nb::arg("regression"), nb::arg("n_blocks") = 1,
+          nb::arg("pool").none() = nb::none());
     m.def("posterior", &posterior, nb::arg("rows"), nb::arg("states"), nb::arg("log_weight"), nb::arg("log_table"),
           nb::arg("numeric"), nb::arg("n_linear"), nb::arg("regression"), nb::arg("what"), nb::arg("out").noconvert(),
           nb::arg("n_blocks") = 1, nb::arg("pool").none() = nb::none());
@@ -749,6 +808,9 @@ NB_MODULE(_core, m) {
           nb::arg("class_log_likelihood"), nb::arg("objective"), nb::arg("gain"), nb::arg("reach"), nb::arg("n_passes"),
           nb::arg("least_gain"), nb::arg("accelerate"), nb::arg("hard"), nb::arg("n_blocks") = 1,
           nb::arg("pool").none() = nb::none());
+    m.def("fine_tune", &fine_tune_of, nb::arg("rows"), nb::arg("states"), nb::arg("log_weight"), nb::arg("log_table"),
+          nb::arg("numeric"), nb::arg("n_linear"), nb::arg("regression"), nb::arg("factors"), nb::arg("strengths"),
+          nb::arg("tolerance"), nb::arg("most_steps"), nb::arg("n_blocks") = 1, nb::arg("pool").none() = nb::none());
     m.def("rows_visited", [] { return rows_visited.load(); });
     m.def("exp", [](In<double, 1> x) { return map(x, kernel->exp); }, nb::arg("x"));
     m.def("log", [](In<double, 1> x) { return map(x, kernel->log); }, nb::arg("x"));

@@ -259,6 +259,45 @@ def e_step(
     classes), sums (3, networks): log-likelihood, joint, classification.
     """
 
+def contrast(
+    rows: Rows,
+    states: States,
+    log_weight: Floats,
+    log_table: Floats,
+    numeric: Floats,
+    n_linear: int,
+    regression: Floats,
+    n_blocks: int = 1,
+    pool: ThreadPool | None = None,
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return what `e_step` of the labelled rows finds less what it finds of the same without their labels, in one pass.
+
+    The first of the sums is the conditional log-likelihood, and class_log_likelihood that of each class; the two other
+    sums have no meaning.
+    """
+
+def fine_tune(
+    rows: Rows,
+    states: States,
+    log_weight: Floats,
+    log_table: Floats,
+    numeric: Floats,
+    n_linear: int,
+    regression: Floats,
+    factors: Sequence[tuple[Sequence[int], Sequence[int]]],  # entry, parent
+    strengths: Sequence[float],
+    tolerance: float,
+    most_steps: int,
+    n_blocks: int = 1,
+    pool: ThreadPool | None = None,
+) -> tuple[Floats, Floats]:
+    """Return the steps of one network that maximise sum_l w_l log p(c_l | x_l) - strength / 2 |steps|^2.
+
+    For each strength in turn, from the steps of the one before: steps of the log factors (strengths, entries), and
+    (strengths, steps, cells) of the log table, of the means of normal numbers, in standard deviations, and of the
+    intercepts and the slopes of regressions.
+    """
+
 def posterior(
     rows: Rows,
     states: States,
