@@ -5,6 +5,7 @@
 #include "em.hpp"
 #include "nb_tree.hpp"
 #include "pairs.hpp"
+#include "parzen.hpp"
 #include "stars.hpp"
 #include "tree.hpp"
 
@@ -15,6 +16,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <numeric>
@@ -416,6 +418,94 @@ std::vector<double> split_losses(In<int32_t, 2> levels, In<int32_t, 1> labels, I
                                  or_caller(pool));
 }
 
+// ---------------------------------------------------------------- kernel densities
+
+void make_centres(Centres* self, In<double, 2> values, int64_t n_numbers, std::vector<int64_t> first_level,
+                  std::vector<int64_t> first_centre, In<double, 1> share, In<double, 1> kept, In<int32_t, 1> kind,
+                  int64_t n_kinds, std::vector<double> prior) {
+    const size_t n_columns = values.shape(0), n = values.shape(1);
+    require(0 <= n_numbers && size_t(n_numbers) <= n_columns && first_level.size() == n_columns - size_t(n_numbers) + 1 &&
+                first_level[0] == 0,
+            "values: (columns, centres), numbers first, and first_level of the others");
+    require(std::is_sorted(first_level.begin(), first_level.end()), "levels of the columns, one after the other");
+    require(first_centre.size() == prior.size() + 1 && !prior.empty() && first_centre[0] == 0 &&
+                size_t(first_centre.back()) == n && std::is_sorted(first_centre.begin(), first_centre.end()),
+            "centres of the classes, one after the other, and a prior for each class");
+    require(share.shape(0) == n && kept.shape(0) == n && kind.shape(0) == n && n_kinds >= 0,
+            "share, kept and kind of every centre");
+    for (size_t m = 0; m < n; ++m) {
+        require(0 <= kind(m) && kind(m) < n_kinds, "a kind lies outside of the kinds");
+        require(share(m) > 0 && 0 <= kept(m) && kept(m) <= share(m), "shares are positive, and none grows");
+    }
+    for (double p : prior) require(p > 0, "priors are positive");
+    new (self) Centres(values.data(), n_columns, size_t(n_numbers), std::move(first_level), std::move(first_centre),
+                       share.data(), kept.data(), kind.data(), size_t(n_kinds), std::move(prior));
+}
+
+struct CheckedTerms {
+    ParzenTerms terms;
+    ParzenRows rows;
+    int64_t n_rows;
+
+    CheckedTerms(const Centres& centres, In<double, 2> values, In<int32_t, 1> kind, In<double, 2> numbers,
+                 In<double, 1> same, In<double, 1> other, double log_background)
+        : terms{numbers.data(), same.data(), other.data(), log_background},
+          rows{values.data(), kind.data(), nullptr, nullptr, 0.0},
+          n_rows(int64_t(values.shape(0))) {
+        const Parzen& p = centres.parzen();
+        const size_t n_numbers = size_t(p.n_numbers), n_discrete = size_t(p.n_columns) - n_numbers;
+        require(values.shape(1) == size_t(p.n_columns) && kind.shape(0) == values.shape(0),
+                "values: (rows, columns), and the kind of every row");
+        require(numbers.shape(0) == n_numbers && numbers.shape(1) == 3 && same.shape(0) == centres.n_levels() &&
+                    other.shape(0) == n_discrete,
+                "numbers: (numbers, 3), same: (levels,), other: (discrete columns,)");
+        for (size_t n = 0; n < values.shape(0); ++n) {
+            require(-1 <= kind(n) && kind(n) < int64_t(centres.n_kinds()), "a kind lies outside of the kinds");
+            for (size_t j = 0; j < n_discrete; ++j) {
+                const double code = values(n, n_numbers + j);
+                const double n_levels = double(p.first_level[j + 1] - p.first_level[j]);
+                require(!(code < 0 || code >= n_levels), "a code lies outside of its column");
+            }
+        }
+    }
+};
+
+Out parzen_joint(const Centres& centres, In<double, 2> values, In<int32_t, 1> kind, In<double, 2> numbers,
+                 In<double, 1> same, In<double, 1> other, double log_background) {
+    const CheckedTerms in(centres, values, kind, numbers, same, other, log_background);
+    const Parzen& p = centres.parzen();
+    const Out out = zeros({size_t(in.n_rows), size_t(p.n_classes)});
+    const Buffer room(size_t(parzen_room(p)));
+    {
+        nb::gil_scoped_release release;
+        kernel->parzen(p, in.terms, in.rows, 0, in.n_rows, out.data(), nullptr, room.data());
+    }
+    return out;
+}
+
+nb::tuple parzen_loss(const Centres& centres, In<double, 2> values, In<int32_t, 1> kind, In<double, 2> numbers,
+                      In<double, 1> same, In<double, 1> other, double log_background, In<int32_t, 1> labels,
+                      In<double, 1> weights, double noise) {
+    CheckedTerms in(centres, values, kind, numbers, same, other, log_background);
+    const Parzen& p = centres.parzen();
+    require(int64_t(labels.shape(0)) == in.n_rows && int64_t(weights.shape(0)) == in.n_rows, "a label and a weight a row");
+    for (size_t n = 0; n < labels.shape(0); ++n)
+        require(0 <= labels(n) && labels(n) < p.n_classes, "a label lies outside of the classes");
+    in.rows.labels = labels.data();
+    in.rows.weights = weights.data();
+    in.rows.noise = noise;
+    require(0 <= noise && noise < 1, "noise is a share below 1");
+    const Out by_numbers = zeros({size_t(p.n_numbers), 3}), by_same = zeros({centres.n_levels()}),
+              by_other = zeros({size_t(p.n_columns - p.n_numbers)});
+    ParzenGradient found{by_numbers.data(), by_same.data(), by_other.data(), 0, 0};
+    const Buffer room(size_t(parzen_room(p)));
+    {
+        nb::gil_scoped_release release;
+        kernel->parzen(p, in.terms, in.rows, 0, in.n_rows, nullptr, &found, room.data());
+    }
+    return nb::make_tuple(found.loss, by_numbers, by_same, by_other, found.background);
+}
+
 // ---------------------------------------------------------------- pairs of columns
 
 class HeldPairs : public Pairs {
@@ -796,6 +886,14 @@ NB_MODULE(_core, m) {
     m.def("split_losses", &split_losses, nb::arg("levels"), nb::arg("labels"), nb::arg("folds"), nb::arg("weights"),
           nb::arg("first_level"), nb::arg("pseudo_levels"), nb::arg("pseudo_classes"), nb::arg("splits"),
           nb::arg("loss"), nb::arg("least"), nb::arg("pool").none() = nb::none());
+    nb::class_<Centres>(m, "Centres")
+        .def("__init__", &make_centres, nb::arg("values"), nb::arg("n_numbers"), nb::arg("first_level"),
+             nb::arg("first_centre"), nb::arg("share"), nb::arg("kept"), nb::arg("kind"), nb::arg("n_kinds"),
+             nb::arg("prior"))
+        .def("log_joint", &parzen_joint, nb::arg("values"), nb::arg("kind"), nb::arg("numbers"), nb::arg("same"),
+             nb::arg("other"), nb::arg("log_background"))
+        .def("loss", &parzen_loss, nb::arg("values"), nb::arg("kind"), nb::arg("numbers"), nb::arg("same"),
+             nb::arg("other"), nb::arg("log_background"), nb::arg("labels"), nb::arg("weights"), nb::arg("noise"));
     nb::class_<MStep>(m, "MStep")
         .def("__init__", &make_m_step, nb::arg("factors"), nb::arg("n_cells"), nb::arg("alpha"),
              nb::arg("first_level") = std::vector<int64_t>{0}, nb::arg("n_numbers") = 0, nb::arg("estimator") = "map",

@@ -1,6 +1,7 @@
 """The native core (C++ in src/native): EM with its fused E-step, and the posterior, over arrays."""
 
 from fanbayes._native._core import (
+    Centres,
     MStep,
     Pairs,
     RawColumns,
@@ -25,6 +26,7 @@ from fanbayes._native._core import (
 )
 
 __all__ = [
+    "Centres",
     "MStep",
     "Pairs",
     "RawColumns",

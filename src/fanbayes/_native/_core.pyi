@@ -116,6 +116,51 @@ def split_losses(
     all branches, by their shares of the weights of the others.
     """
 
+class Centres:
+    """Centres of kernels, those of a class together (kernel.hpp).
+
+    A column adds to log r(x, m), of row x and centre m the ratio of kernel and background, ``k + b x^2 - a (x - m)^2``
+    (`numbers`), or `same` where both have the level, else `other`; nothing where one of them lacks it. A row is
+    without the centres of its own `kind`, of which only `kept` counts; kind -1: without none.
+    """
+
+    def __init__(
+        self,
+        values: Floats,  # (columns, centres): numbers, then codes, NaN = missing
+        n_numbers: int,
+        first_level: Sequence[int],  # (discrete columns + 1,)
+        first_centre: Sequence[int],  # (classes + 1,)
+        share: Floats,  # (centres,), positive
+        kept: Floats,  # (centres,), what is left of it for rows of the same kind
+        kind: NDArray[np.int32],  # (centres,), 0 .. n_kinds - 1
+        n_kinds: int,
+        prior: Sequence[float],  # (classes,), positive
+    ) -> None: ...
+    def log_joint(
+        self,
+        values: Floats,  # (rows, columns)
+        kind: NDArray[np.int32],  # (rows,)
+        numbers: Floats,  # (numbers, 3): a, b, k
+        same: Floats,  # (levels,)
+        other: Floats,  # (discrete columns,)
+        log_background: float,
+    ) -> Floats:
+        """Log of prior[c] (background + mean of r over the centres of c), (rows, classes)."""
+
+    def loss(
+        self,
+        values: Floats,
+        kind: NDArray[np.int32],
+        numbers: Floats,
+        same: Floats,
+        other: Floats,
+        log_background: float,
+        labels: NDArray[np.int32],  # (rows,)
+        weights: Floats,  # (rows,)
+        noise: float,
+    ) -> tuple[float, Floats, Floats, Floats, float]:
+        """Sum of -log((1 - noise) p(y | x) + noise p(y)), and its derivatives by the terms and `log_background`."""
+
 class States:
     """The states (c, h) of a structure; `first_state` has one entry more than there are classes.
 
