@@ -3,6 +3,7 @@
 #include "columns.hpp"
 #include "discriminative.hpp"
 #include "em.hpp"
+#include "nb_forest.hpp"
 #include "nb_tree.hpp"
 #include "pairs.hpp"
 #include "parzen.hpp"
@@ -506,6 +507,158 @@ nb::tuple parzen_loss(const Centres& centres, In<double, 2> values, In<int32_t, 
     return nb::make_tuple(found.loss, by_numbers, by_same, by_other, found.background);
 }
 
+// ---------------------------------------------------------------- forests of such trees
+
+template <typename T>
+nb::ndarray<nb::numpy, T> array_of(std::vector<T>&& values, const Lengths& shape) {
+    auto* kept = new std::vector<T>(std::move(values));
+    nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+    return nb::ndarray<nb::numpy, T>(kept->data(), shape.size(), shape.data(), owner);
+}
+
+nb_forest::Columns forest_columns(std::vector<uint8_t> n_codes, std::vector<uint8_t> is_ordered,
+                                  const In<uint8_t, 2>& level, std::vector<uint8_t> n_levels) {
+    using nb_forest::MOST_CODES;
+    const size_t M = n_codes.size();
+    require(is_ordered.size() == M && n_levels.size() == M && level.shape(0) == M && level.shape(1) == MOST_CODES,
+            "columns: as many of each");
+    for (size_t j = 0; j < M; ++j) {
+        require(n_codes[j] >= 1 && n_codes[j] < MOST_CODES && n_levels[j] >= 1, "a column has too many codes or none");
+        const uint8_t* of_codes = level.data() + j * MOST_CODES;
+        for (size_t code = 0; code <= n_codes[j]; ++code)
+            require(of_codes[code] <= n_levels[j] && n_levels[j] < MOST_CODES, "a level lies outside of its column");
+    }
+    return {std::move(n_codes), std::move(is_ordered), level.data(), std::move(n_levels)};
+}
+
+nb::tuple grow_forest(In<uint8_t, 2> codes, In<int32_t, 1> labels, In<double, 1> weights, In<int32_t, 2> parts,
+                      std::vector<uint8_t> n_codes, std::vector<uint8_t> is_ordered, In<uint8_t, 2> level,
+                      std::vector<uint8_t> n_levels, const std::vector<double>& prior, double min_split,
+                      double min_network, size_t n_known, uint64_t seed, ThreadPool* pool) {
+    const nb_forest::Columns columns =
+        forest_columns(std::move(n_codes), std::move(is_ordered), level, std::move(n_levels));
+    const nb_forest::Cases cases{codes.data(),    labels.data(),  weights.data(), parts.data(),
+                                 labels.shape(0), parts.shape(0)};
+    const size_t n = cases.n, M = columns.size(), K = prior.size();
+    require(codes.shape(0) == M && codes.shape(1) == n && weights.shape(0) == n && parts.shape(1) == n,
+            "codes: (columns, cases), a label, a weight and parts a case");
+    require(n > 0 && K > 0 && n_known <= M, "some cases, classes, and no more known columns than there are");
+    for (double p : prior) require(p > 0 && p <= 1, "a prior probability a class");
+    for (size_t i = 0; i < n; ++i) {
+        require(0 <= labels.data()[i] && size_t(labels.data()[i]) < K, "a label lies outside of the classes");
+        require(weights.data()[i] > 0 && weights.data()[i] < 1e300, "weights are positive");
+        for (size_t j = 0; j < M; ++j)
+            require(codes.data()[j * n + i] <= columns.n_codes[j], "a code lies outside of its column");
+    }
+    nb_forest::Trees trees;
+    std::vector<float> held_out(n * nb_forest::N_COMPONENTS * K);
+    {
+        nb::gil_scoped_release release;
+        trees = nb_forest::grow(cases, columns, prior, {min_split, min_network, n_known, seed}, held_out.data(),
+                                or_caller(pool));
+    }
+    const size_t T = trees.n_trees(), N = trees.column.size();
+    const size_t n_numbers = trees.tables.size();
+    return nb::make_tuple(
+        array_of(std::move(trees.first_node), {T + 1}), array_of(std::move(trees.first_number), {T + 1}),
+        array_of(std::move(trees.column), {N}), array_of(std::move(trees.right), {N}),
+        array_of(std::move(trees.network), {N}), array_of(std::move(trees.to_left), {N}),
+        array_of(std::move(trees.to_right), {N}), array_of(std::move(trees.shares), {N, nb_forest::N_SHARES, K}),
+        array_of(std::move(trees.known), {T, n_known}), array_of(std::move(trees.tables), {n_numbers}),
+        array_of(std::move(held_out), {n, nb_forest::N_COMPONENTS, K}));
+}
+
+// Trees that predict. All is checked, so that no path leaves a tree and no look-up a table.
+struct HeldForest {
+    In<int64_t, 1> first_node, first_number;
+    In<int32_t, 1> column, right, network;
+    In<uint64_t, 1> to_left, to_right;
+    In<float, 2> values;
+    In<int32_t, 2> known;
+    In<float, 1> tables;
+    In<uint8_t, 2> level;
+    nb_forest::Columns columns;
+
+    HeldForest(In<int64_t, 1> first_node_, In<int64_t, 1> first_number_, In<int32_t, 1> column_,
+               In<int32_t, 1> right_, In<int32_t, 1> network_, In<uint64_t, 1> to_left_, In<uint64_t, 1> to_right_,
+               In<float, 2> values_, In<int32_t, 2> known_, In<float, 1> tables_, std::vector<uint8_t> n_codes,
+               In<uint8_t, 2> level_, std::vector<uint8_t> n_levels)
+        : first_node(std::move(first_node_)),
+          first_number(std::move(first_number_)),
+          column(std::move(column_)),
+          right(std::move(right_)),
+          network(std::move(network_)),
+          to_left(std::move(to_left_)),
+          to_right(std::move(to_right_)),
+          values(std::move(values_)),
+          known(std::move(known_)),
+          tables(std::move(tables_)),
+          level(std::move(level_)),
+          columns(forest_columns(n_codes, std::vector<uint8_t>(n_codes.size()), level, std::move(n_levels))) {
+        const size_t T = known.shape(0), N = column.shape(0);
+        require(first_node.shape(0) == T + 1 && first_number.shape(0) == T + 1, "a first node and number a tree");
+        require(right.shape(0) == N && network.shape(0) == N && to_left.shape(0) == N && to_right.shape(0) == N &&
+                    values.shape(0) == N && values.shape(1) > 0,
+                "as many of each as there are nodes");
+        require(first_node.data()[0] == 0 && first_node.data()[T] == int64_t(N) && first_number.data()[0] == 0 &&
+                    first_number.data()[T] == int64_t(tables.shape(0)),
+                "trees fill their arrays");
+        for (size_t t = 0; t < T; ++t) check_tree(t);
+    }
+
+    void check_tree(size_t t) const {
+        const int64_t begin = first_node.data()[t], end = first_node.data()[t + 1];
+        const int64_t n_numbers = first_number.data()[t + 1] - first_number.data()[t];
+        const int64_t M = int64_t(columns.size());
+        require(0 <= begin && begin < end && end <= int64_t(column.shape(0)) && 0 <= n_numbers &&
+                    first_number.data()[t + 1] <= int64_t(tables.shape(0)),
+                "a tree has a node at least");
+        int64_t width = 0;
+        for (size_t k = 0; k < known.shape(1); ++k) {
+            const int32_t j = known.data()[t * known.shape(1) + k];
+            require(0 <= j && j < M, "there is no such column");
+            width += columns.n_levels[size_t(j)] * int64_t(values.shape(1));
+        }
+        for (int64_t node = begin; node < end; ++node) {
+            const int32_t j = column.data()[node];
+            require(-1 <= j && j < M, "there is no such column");
+            require(0 <= network.data()[node] && (int64_t(network.data()[node]) + 1) * width <= n_numbers,
+                    "a network lies outside of the tables");
+            const int64_t right_one = begin + right.data()[node];
+            require(j < 0 || (node + 1 < right_one && right_one < end), "a branch leads out of its tree");
+        }
+    }
+
+    nb_forest::Forest view() const {
+        return {first_node.data(), first_number.data(), column.data(),  right.data(),    network.data(),
+                to_left.data(),    to_right.data(),     values.data(),  known.data(),    tables.data(),
+                known.shape(0),    known.shape(1),      values.shape(1)};
+    }
+
+    void check_rows(const In<uint8_t, 2>& codes) const {
+        require(codes.shape(1) == columns.size(), "codes: (rows, columns)");
+        for (size_t i = 0; i < codes.shape(0); ++i)
+            for (size_t j = 0; j < columns.size(); ++j)
+                require(codes.data()[i * columns.size() + j] <= columns.n_codes[j], "a code lies outside of its column");
+    }
+
+    Out scores(In<uint8_t, 2> codes, ThreadPool* pool) const {
+        check_rows(codes);
+        Out out = zeros({codes.shape(0), values.shape(1)});
+        nb::gil_scoped_release release;
+        nb_forest::add_scores(view(), columns, codes.data(), codes.shape(0), out.data(), or_caller(pool));
+        return out;
+    }
+
+    Out terms(In<uint8_t, 2> codes, ThreadPool* pool) const {
+        check_rows(codes);
+        Out out = zeros({codes.shape(0), columns.size(), values.shape(1)});
+        nb::gil_scoped_release release;
+        nb_forest::add_terms(view(), columns, codes.data(), codes.shape(0), out.data(), or_caller(pool));
+        return out;
+    }
+};
+
 // ---------------------------------------------------------------- pairs of columns
 
 class HeldPairs : public Pairs {
@@ -894,6 +1047,20 @@ NB_MODULE(_core, m) {
              nb::arg("other"), nb::arg("log_background"))
         .def("loss", &parzen_loss, nb::arg("values"), nb::arg("kind"), nb::arg("numbers"), nb::arg("same"),
              nb::arg("other"), nb::arg("log_background"), nb::arg("labels"), nb::arg("weights"), nb::arg("noise"));
+
+    m.def("grow_forest", &grow_forest, nb::arg("codes"), nb::arg("labels"), nb::arg("weights"), nb::arg("parts"),
+          nb::arg("n_codes"), nb::arg("is_ordered"), nb::arg("level"), nb::arg("n_levels"), nb::arg("prior"),
+          nb::arg("min_split"), nb::arg("min_network"), nb::arg("n_known"), nb::arg("seed"),
+          nb::arg("pool").none());
+    nb::class_<HeldForest>(m, "Forest")
+        .def(nb::init<In<int64_t, 1>, In<int64_t, 1>, In<int32_t, 1>, In<int32_t, 1>, In<int32_t, 1>, In<uint64_t, 1>,
+                      In<uint64_t, 1>, In<float, 2>, In<int32_t, 2>, In<float, 1>, std::vector<uint8_t>,
+                      In<uint8_t, 2>, std::vector<uint8_t>>(),
+             nb::arg("first_node"), nb::arg("first_number"), nb::arg("column"), nb::arg("right"), nb::arg("network"),
+             nb::arg("to_left"), nb::arg("to_right"), nb::arg("values"), nb::arg("known"), nb::arg("tables"),
+             nb::arg("n_codes"), nb::arg("level"), nb::arg("n_levels"))
+        .def("scores", &HeldForest::scores, nb::arg("codes"), nb::arg("pool").none())
+        .def("terms", &HeldForest::terms, nb::arg("codes"), nb::arg("pool").none());
     nb::class_<MStep>(m, "MStep")
         .def("__init__", &make_m_step, nb::arg("factors"), nb::arg("n_cells"), nb::arg("alpha"),
              nb::arg("first_level") = std::vector<int64_t>{0}, nb::arg("n_numbers") = 0, nb::arg("estimator") = "map",

@@ -2,6 +2,7 @@
 
 from fanbayes._native._core import (
     Centres,
+    Forest,
     MStep,
     Pairs,
     RawColumns,
@@ -15,6 +16,7 @@ from fanbayes._native._core import (
     e_step,
     exp,
     fine_tune,
+    grow_forest,
     log,
     posterior,
     rows_visited,
@@ -27,6 +29,7 @@ from fanbayes._native._core import (
 
 __all__ = [
     "Centres",
+    "Forest",
     "MStep",
     "Pairs",
     "RawColumns",
@@ -40,6 +43,7 @@ __all__ = [
     "e_step",
     "exp",
     "fine_tune",
+    "grow_forest",
     "log",
     "posterior",
     "rows_visited",

@@ -161,6 +161,53 @@ class Centres:
     ) -> tuple[float, Floats, Floats, Floats, float]:
         """Sum of -log((1 - noise) p(y | x) + noise p(y)), and its derivatives by the terms and `log_background`."""
 
+def grow_forest(
+    codes: NDArray[np.uint8],  # (columns, cases), the last code of a column is "missing"
+    labels: NDArray[np.int32],  # (cases,)
+    weights: Floats,  # (cases,)
+    parts: NDArray[np.int32],  # (groups, cases), which of the three trees of a group leaves each out
+    n_codes: Sequence[int],  # (columns,), "missing" not counted
+    is_ordered: Sequence[int],  # (columns,), whether codes are cut by their order
+    level: NDArray[np.uint8],  # (columns, 64), of each code in the networks
+    n_levels: Sequence[int],  # (columns,), "missing" not counted
+    prior: Sequence[float],  # (classes,)
+    min_split: float,  # least cases of a node that is split
+    min_network: float,  # and of one that has a network of its own
+    n_known: int,  # columns that the networks of a tree know
+    seed: int,
+    pool: ThreadPool | None,
+) -> tuple[NDArray[Any], ...]:
+    """Grow trees with naive Bayes in the nodes: the arrays of `Trees`, and what they say of the cases left out.
+
+    The values of nodes are of shape (nodes, 3, classes), the last array is of shape (cases, 5, classes), summed over
+    trees.
+    """
+
+class Forest:
+    """Trees that predict (`learning/ensembles/nb_forest.py`); checks on construction that no path leaves a tree."""
+
+    def __init__(
+        self,
+        first_node: NDArray[np.int64],
+        first_number: NDArray[np.int64],
+        column: NDArray[np.int32],
+        right: NDArray[np.int32],
+        network: NDArray[np.int32],
+        to_left: NDArray[np.uint64],
+        to_right: NDArray[np.uint64],
+        values: NDArray[np.float32],
+        known: NDArray[np.int32],
+        tables: NDArray[np.float32],
+        n_codes: Sequence[int],
+        level: NDArray[np.uint8],
+        n_levels: Sequence[int],
+    ) -> None: ...
+    def scores(self, codes: NDArray[np.uint8], pool: ThreadPool | None) -> Floats:
+        """Sum over the trees (rows, classes), of codes (rows, columns)."""
+
+    def terms(self, codes: NDArray[np.uint8], pool: ThreadPool | None) -> Floats:
+        """The same by column (rows, columns, classes)."""
+
 class States:
     """The states (c, h) of a structure; `first_state` has one entry more than there are classes.
 
