@@ -18,7 +18,8 @@ if there are continuous columns, equal rows are taken for copies of one case, an
 their class; otherwise for cases that happen to be alike, and it is without one case.
 
 So each row can be judged without cross-validation, but for the bandwidths, which it has helped to choose: of many
-columns some seem to matter. They are learnt again without the rows of each of a few groups, which are judged by them.
+columns some seem to matter. So they are learnt without the rows of each of a few groups, which are judged by them; the
+network has the mean of what was found.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ from fanbayes.model.structure import fan
 
 # Centres that are kept, and centres and rows that bandwidths are learnt from.
 MOST_CENTRES = 2000
-MOST_LEARNT_FROM = 1000
-MOST_ROWS = 500
+MOST_LEARNT_FROM = 800
+MOST_ROWS = 400
 # Products of rows, centres and columns in one evaluation of (K2), and of centres and columns in the network.
 MOST_TERMS = 20_000_000
 MOST_CELLS = 1_000_000
@@ -211,14 +212,14 @@ def fit_kernel(table: EncodedTable, n_classes: int, seed: int) -> tuple[Network,
     cases, kind_of_row = _cases(table, background, n_classes, seed)
     n_columns = max(1, cases.values.shape[1])
     centres = cases.some(min(MOST_CENTRES, max(LEAST, MOST_CELLS // n_columns)))
-    found, of_group = _learn(centres, background)
+    learnt = _learn(centres, background)
     native, values = centres.centres(table.layout), background.values(table)
     joint = np.empty((table.n_rows, n_classes))
     group = np.where(kind_of_row < 0, N_GROUPS, kind_of_row % N_GROUPS)
-    for g, own in enumerate([*of_group, found]):
+    for g, found in enumerate(learnt):
         rows = np.flatnonzero(group == g)
-        joint[rows] = native.log_joint(values[rows], kind_of_row[rows], *background.terms(own), own.log_background)
-    return _network(centres, background, found), joint - logsumexp(joint, axis=1, keepdims=True)
+        joint[rows] = native.log_joint(values[rows], kind_of_row[rows], *background.terms(found), found.log_background)
+    return _network(centres, background, learnt[-1]), joint - logsumexp(joint, axis=1, keepdims=True)
 
 
 def _background(table: EncodedTable) -> Background:
@@ -276,8 +277,8 @@ def _place_in_class(size: Ints) -> Ints:
     return np.arange(size.sum()) - np.repeat(np.cumsum(size) - size, size)
 
 
-def _learn(cases: Cases, background: Background) -> tuple[Bandwidths, list[Bandwidths]]:
-    """Maximise (K2), with all rows, and without those of each group."""
+def _learn(cases: Cases, background: Background) -> list[Bandwidths]:
+    """Maximise (K2) without the rows of each group; last, the mean of these solutions."""
     layout = background.layout
     n_numbers, n_columns = layout.n_numbers, layout.n_numbers + layout.n_discrete
     n_each = max(LEAST, int((MOST_TERMS / max(1, n_columns) / 2) ** 0.5))
@@ -286,7 +287,7 @@ def _learn(cases: Cases, background: Background) -> tuple[Bandwidths, list[Bandw
     log_h = np.log(4 / (n_columns + 2) / max(1.0, n_of_class)) / (n_columns + 4)  # Silverman's rule
     start = Bandwidths(np.full(n_numbers, log_h), np.zeros(layout.n_discrete), 0.0)
     if not n_columns or not len(rows.labels):
-        return start, [start] * N_GROUPS
+        return [start] * (N_GROUPS + 1)
     centres = few.centres(layout)
     joint = centres.log_joint(rows.values, rows.kind, *background.terms(start), NO_BACKGROUND)
     density = logsumexp(joint, axis=1)
@@ -301,7 +302,7 @@ def _learn(cases: Cases, background: Background) -> tuple[Bandwidths, list[Bandw
         logit_l = np.clip(x[1] + x[3 + n_numbers :], -FURTHEST_LOGIT, FURTHEST_LOGIT)
         return Bandwidths(log_h, logit_l, float(x[2]))
 
-    def learn(rows: Cases) -> Bandwidths:
+    def learn(rows: Cases) -> Floats:
         def loss(x: Floats) -> tuple[float, Floats]:
             found, moved = at(x), x - origin
             terms = *background.terms(found), found.log_background
@@ -313,9 +314,10 @@ def _learn(cases: Cases, background: Background) -> tuple[Bandwidths, list[Bandw
             return value + 0.5 * float(strength @ moved**2), gradient + strength * moved
 
         options: Any = {"maxiter": MOST_STEPS, "ftol": TOLERANCE}
-        return at(minimize(loss, origin, jac=True, method="L-BFGS-B", options=options).x)
+        return np.asarray(minimize(loss, origin, jac=True, method="L-BFGS-B", options=options).x)
 
-    return learn(rows), [learn(rows.only(rows.kind % N_GROUPS != g)) for g in range(N_GROUPS)]
+    found = [learn(rows.only(rows.kind % N_GROUPS != g)) for g in range(N_GROUPS)]
+    return [at(x) for x in (*found, np.mean(found, axis=0))]
 
 
 def _network(cases: Cases, background: Background, found: Bandwidths) -> Network:
