@@ -275,17 +275,12 @@ def test_traits_are_means_and_variances(case):
             np.testing.assert_allclose(found[1], variance[:, cell], atol=5e-3)
 
 
-def test_the_gradient_is_that_of_the_log_likelihood(case):
-    """Along any direction of `move`."""
-    block, theta, rng = case.block, case.estimate(seed=1), np.random.default_rng(0)
-    statistics = case.statistics(*case.rows())
-    gradient = block.gradient(statistics, *theta)
-    assert gradient.shape == (block.n_steps, 4)
-    for _ in range(5 if block.n_steps else 0):
-        along = rng.normal(size=gradient.shape)
-        high, low = (block.log_likelihood(statistics, *block.move(*theta, h * along)).sum() for h in (1e-5, -1e-5))
-        assert (high - low) / 2e-5 == pytest.approx((gradient * along).sum(), rel=1e-6)
-    for found, wanted in zip(block.move(*theta, np.zeros_like(gradient)), theta):
+def test_no_step_is_none(case):
+    """Of discriminative fine-tuning, which moves what the native core knows of."""
+    block, theta = case.block, case.estimate(seed=1)
+    each = {"lookup": block.n_statistics, "normal": block.n_columns, "regression": 2 * block.n_columns, "linear": 0}
+    assert block.n_steps == each[block.term]
+    for found, wanted in zip(block.move(*theta, np.zeros((block.n_steps, 4))), theta):
         np.testing.assert_array_equal(found, wanted)
 
 
@@ -311,11 +306,11 @@ def test_networks_side_by_side(case):
     for k in range(3):
         one = block.estimate(several[k])
         alone = [*one, *block.from_cells(written[k]), block.log_marginal(several[k])]
-        alone += [block.log_likelihood(several[k], *one), block.gradient(several[k], *one)]
+        alone += [block.log_likelihood(several[k], *one)]
         alone += [getattr(block, name)(*one) for name in methods]
         alone += [x for name in pairs for x in getattr(block, name)(*one)]
         together = [*theta, *block.from_cells(written), block.log_marginal(several)]
-        together += [block.log_likelihood(several, *theta), block.gradient(several, *theta)]
+        together += [block.log_likelihood(several, *theta)]
         together += [getattr(block, name)(*theta) for name in methods]
         together += [x for name in pairs for x in getattr(block, name)(*theta)]
         for a, b in zip(together, alone):

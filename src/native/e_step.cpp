@@ -34,12 +34,12 @@ Statistics EStep::statistics(double* at) const {
     return {at, counts, moments, regression, classes, 0, 0, 0};
 }
 
-void EStep::operator()(std::vector<Pass>& passes, bool hard) {
+void EStep::operator()(std::vector<Pass>& passes, Shares shares) {
     plan(passes);
     const int64_t S = int64_t(n_networks_), n_tasks = int64_t(tasks_.size());
     pool_.run(S, [&](int64_t s) { load(passes[size_t(s)].network, network(size_t(s))); });
     pool_.run(n_tasks,
-              [&](int64_t t) { run(tasks_[size_t(t)], passes[tasks_[size_t(t)].pass].network.n_linear, hard); });
+              [&](int64_t t) { run(tasks_[size_t(t)], passes[tasks_[size_t(t)].pass].network.n_linear, shares); });
     pool_.run(n_tasks, [&](int64_t t) { add_blocks(tasks_[size_t(t)]); });
     pool_.run(S, [&](int64_t s) { finish_pass(size_t(s), passes[size_t(s)]); });
 }
@@ -75,7 +75,7 @@ void EStep::load(const Network& from, double* to) const {
     rows_.fuse(levels, size_t(padding_.shape.n_cells), to + at_levels_);
 }
 
-void EStep::run(Task& task, int n_linear, bool hard) const {
+void EStep::run(Task& task, int n_linear, Shares shares) const {
     const double* from = network(task.pass);
     double* to = block(task.pass, task.block);
     std::fill_n(to, task.partitions ? 2 * at_rest_ : at_rest_, 0.0);
@@ -84,7 +84,7 @@ void EStep::run(Task& task, int n_linear, bool hard) const {
     if (task.partitions) task.range.frozen = &task.frozen;
     const Network network{from, from + at_levels_, from + at_numbers_, n_linear, from + at_regressions_};
     const Inputs in{rows_.table, padding_.shape, network};
-    kernel->e_step(in, task.range, hard, task.statistics, to + n_collectors_ * at_rest_);
+    kernel->e_step(in, task.range, shares, task.statistics, to + n_collectors_ * at_rest_);
 }
 
 // Each task adds up its share of the arrays, over all blocks of the pass.

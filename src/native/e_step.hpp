@@ -58,7 +58,7 @@ class EStep {
     }
     void plan(const std::vector<Pass>&);
     void load(const Network& from, double* to) const;
-    void run(Task&, int n_linear, bool hard) const;
+    void run(Task&, int n_linear, Shares) const;
     void add_blocks(const Task&) const;
     void finish(size_t pass, double* wide, Statistics Task::* part, Statistics& to) const;
     void finish_pass(size_t number, Pass&) const;
@@ -74,7 +74,7 @@ class EStep {
     // Statistics of one network in one array: states, counts, moments, regressions, classes.
     size_t n_statistics() const;
     Statistics statistics(double* at) const;
-    void operator()(std::vector<Pass>& passes, bool hard);
+    void operator()(std::vector<Pass>& passes, Shares);
 };
 
 }  // namespace fanbayes

@@ -100,7 +100,7 @@ class Runs {
             passes_[size_t(s)].network = m_step_.network(to.parameters, to.terms);
             passes_[size_t(s)].out = &to.statistics;
         });
-        e_step_(passes_, options_.hard);
+        e_step_(passes_, options_.hard ? Shares::most_probable : Shares::expected);
         pool_.run(n, [&](int64_t s) { complete(runs_[size_t(s)], passes_[size_t(s)], runs_[size_t(s)].*at); });
         exact_ = true;
         for (size_t s = 0; s < runs_.size(); ++s) {

@@ -64,6 +64,16 @@ struct Inputs {
     Network network;
 };
 
+// What a row counts for in each of its states; times its weight.
+enum class Shares {
+    expected,       // p(s | x, c), or p(s | x) without a label (8)
+    most_probable,  // 1 in the most probable state (9)
+    contrast,       // p(s | x, c) - p(s | x): the derivative of log p(c | x) by log p(s, x); log p(c_l | x_l) takes the
+                    // place of log p(x_l, c_l) in the sums, and a row without a label counts for nothing
+    information     // p(s | x, c)^2 p(c | x) (1 - p(c | x)), c the class of s: the expected square of that, if the
+                    // network were right; the sums are 0
+};
+
 // Lazy EM may freeze a row whose most probable state has a probability of at least 1 - UNCERTAIN.
 constexpr double UNCERTAIN = 0.01;
 
@@ -90,6 +100,55 @@ struct StarTile {
 // Doubles behind the scores of a tile that may be written.
 constexpr int STAR_SLACK = 32;
 
+// Densities of the classes, each a mean of kernels around its centres, beside a background b that all have in common:
+//
+//     p(x | c) / b(x) = background + sum_m share_m r(x, m) / sum_m share_m ,   log r = sum_i log k_i(x_i; m_i) / b_i(x_i)
+//
+// over the centres m of the class; a column adds nothing where it is missing in the row or in the centre.
+struct Parzen {
+    const double* centres;  // (n_columns, stride): numbers, then codes; NaN = missing, also beyond the last centre
+    int64_t n_centres, stride, n_columns, n_numbers;
+    const int64_t* first_level;    // (n_columns - n_numbers,) where the levels of a discrete column begin
+    const double* share;           // (stride,), 0 beyond the last centre
+    const double* log_kept;        // (n_centres,) log of the part of the share that is kept where a row is without its own
+                                   // kind, -1e300: nothing
+    const int32_t* class_of;       // (n_centres,), increasing
+    const int64_t* first_of_kind;  // (n_kinds + 1,) centres of a kind, in `of_kind`: a row is without those of its own
+    const int32_t* of_kind;        // (n_centres,)
+    int n_classes;
+    const int64_t* first_centre;   // (n_classes + 1,)
+    const double* share_of_class;  // (n_classes,) sum of the shares of its centres
+    const double* prior;           // (n_classes,)
+};
+
+// What the columns add to log r, and the derivative of a loss by each of these.
+struct ParzenTerms {
+    // (n_numbers, 3): a, b, k of log r = k + b x^2 - a (x - m)^2.
+    const double* numbers;
+    const double* same;   // (n_levels,) log r where row and centre have the level
+    const double* other;  // (n_columns - n_numbers,) where they differ
+    double log_background;
+};
+
+struct ParzenGradient {
+    double *numbers, *same, *other;
+    double background, loss;
+};
+
+struct ParzenRows {
+    const double* values;  // (n_rows, n_columns), as the centres
+    const int32_t* kind;   // (n_rows,) -1: without none
+    // For the loss alone.
+    const int32_t* labels;
+    const double* weights;
+    double noise;  // share of the rows whose class is taken to say nothing
+};
+
+// Centres are padded to a multiple of it.
+constexpr int64_t PARZEN_MULTIPLE = 32;
+
+inline int64_t parzen_room(const Parzen& p) { return p.stride + PARZEN_MULTIPLE + 3 * int64_t(p.n_classes); }
+
 enum class Posterior { log_joint, log_proba, proba, states };
 
 struct Kernel {
@@ -97,15 +156,19 @@ struct Kernel {
     int64_t (*scratch_size)(const Shape&);  // doubles that `e_step` or `posterior` may use
     // States of each class, rounded up to whole vectors: what `e_step` wants.
     int (*padded_components)(int n_components);
-    // Adds the expected (or, if `hard`, most probable) statistics of rows. Every class has n_components states, a
-    // whole number of vectors; the arrays are aligned to 64 bytes.
-    void (*e_step)(const Inputs&, RowRange&, bool hard, Statistics& out, double* scratch);
+    // Adds the statistics of rows. Every class has n_components states, a whole number of vectors; the arrays are
+    // aligned to 64 bytes.
+    void (*e_step)(const Inputs&, RowRange&, Shares, Statistics& out, double* scratch);
     // Writes rows [begin, end): (n_classes) a row, or (n_states) for Posterior::states.
     void (*posterior)(const Inputs&, int64_t begin, int64_t end, Posterior what, double* out, double* scratch);
     // Adds the terms of all pairs of columns to the scores of the stars of both.
     void (*add_star_pairs)(const StarTile&);
     // Finds `most` and `sums`; the scores are spoilt.
     void (*sum_stars)(const StarTile&);
+    // log p(c, x) - log b(x) of rows [begin, end), (n_classes) a row, unless `joint` is null; and the sum of
+    // -log((1 - noise) p(y | x) + noise p(y)), with its gradient, is added to `loss` unless that is null. `room`: parzen_room(p) doubles.
+    void (*parzen)(const Parzen& p, const ParzenTerms&, const ParzenRows&, int64_t begin, int64_t end, double* joint,
+                   ParzenGradient* loss, double* room);
     void (*exp)(const double* x, double* out, int64_t n);
     void (*log)(const double* x, double* out, int64_t n);
 };

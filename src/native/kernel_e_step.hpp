@@ -26,9 +26,17 @@ struct Collector {
 // What the rows of an E-step have in common.
 struct Job {
     const Inputs& in;
-    bool hard;
+    Shares shares;
     Collector active, frozen;
-    double* tile;  // (rows of a tile, states): scores, then responsibilities
+    const double* complete;  // (n_states,) what the scores of complete rows begin with
+    double* tile;            // (rows of a tile, states): scores, then responsibilities
+
+    double weight(int64_t row) const { return in.table.weights ? in.table.weights[row] : 1.0; }
+
+    StateRange states_of(int c) const {
+        const int H = in.shape.n_components, s = c * H;
+        return {s, in.shape.first_cell[c], H, H, in.network.log_weight + s, complete + s, nullptr};
+    }
 };
 
 // Of each row: top = max_s log p(s, x), total = sum_s p(s, x) / exp(top) and, if it has no label,
@@ -38,6 +46,9 @@ struct RowSums {
 
     RowSums from(int i) const { return {top + i, total + i, most + i}; }
 };
+
+// Whether labelled rows are seen beside the other classes, too.
+inline bool takes_all_states(Shares shares) { return shares == Shares::contrast || shares == Shares::information; }
 
 // Maximum, sum, ... of each of R rows of `a`, (R, NV * W).
 template <int W, int NV, int R, typename Op>
@@ -223,22 +234,77 @@ void most_probable_components(const Shape& shape, const double* a, int S, int n,
 template <typename Cut>
 void complete_tile(const Job& job, Ordered rows, int S, int n, RowSums sums) {
     double* a = job.tile;
+    const bool hard = job.shares == Shares::most_probable;
     double share[MOST_IN_TILE];
     int32_t best[MOST_IN_TILE];
     reduce_tile<Cut>(a, S, n, sums.top, LARGER);
     change_tile<Cut>(a, S, n, [&](int i, auto x) { return x - sums.top[i]; });
-    if (job.hard)
+    if (hard)
         for (int i = 0; i < n; ++i)
             for (best[i] = 0; best[i] < S - 1 && a[i * S + best[i]] != 0;) ++best[i];
     exp_of_negatives(a, n * S);
     reduce_tile<Cut>(a, S, n, sums.total, PLUS);
     if (S > job.in.shape.n_components) most_probable_components(job.in.shape, a, S, n, sums.most);
-    const double* weights = job.in.table.weights;
-    for (int i = 0; i < n; ++i) share[i] = (weights ? weights[rows[i]] : 1.0) / (job.hard ? 1.0 : sums.total[i]);
-    if (job.hard)
+    for (int i = 0; i < n; ++i) share[i] = job.weight(rows[i]) / (hard ? 1.0 : sums.total[i]);
+    if (hard)
         for (int i = 0; i < n; ++i)
             for (int k = 0; k < S; ++k) a[i * S + k] = k == best[i] ? share[i] : 0.0;
     else change_tile<Cut>(a, S, n, [&](int i, auto x) { return x * share[i]; });
+}
+
+// Below this, what a class has beside the other states is found from its own scores: its states may underflow.
+constexpr double IMPROBABLE = 0x1p-900;
+
+// p(s | x, c) of one row times its weight, into `own`, by scores of its own; and log p(x, c) as top + log(total).
+[[gnu::noinline]] void complete_class(const Job& job, int c, Ordered row, double* own, double& top, double& total) {
+    const int H = job.in.shape.n_components;
+    score_tile<Pieces>(job.in, job.states_of(c), H, row, 1, own, H);
+    top = reduce_array(own, H, LARGER);
+    for (int h = 0; h < H; ++h) own[h] -= top;
+    exp_array(own, own, H);
+    total = reduce_array(own, H, PLUS);
+    for (int h = 0; h < H; ++h) own[h] *= job.weight(row[0]) / total;
+}
+
+// From p(s, x) / exp(top) of n rows to `Shares::information`.
+[[gnu::noinline]] void square_contrasts(const Job& job, Ordered rows, int n, RowSums sums) {
+    const int H = job.in.shape.n_components, C = job.in.shape.n_classes;
+    double* own = job.tile;
+    for (int i = 0; i < n; ++i) {
+        for (int c = 0; c < C; ++c, own += H) {
+            const double mass = reduce_array(own, H, PLUS), p = mass / sums.total[i];
+            const double scale = mass > 0 ? job.weight(rows[i]) * p * (1 - p) : 0.0;
+            for (int h = 0; h < H && mass > 0; ++h) own[h] = scale * (own[h] / mass) * (own[h] / mass);
+        }
+        sums.top[i] = 0;
+        sums.total[i] = 1;
+    }
+}
+
+// From scores of n rows of class c to `Shares::contrast`, where top + log(total) is log p(c | x), or `information`.
+template <typename Cut>
+void contrast_tile(const Job& job, int c, Ordered rows, int S, int n, RowSums sums) {
+    double* a = job.tile;
+    const int H = job.in.shape.n_components;
+    double share[MOST_IN_TILE], ratio[MOST_IN_TILE];
+    reduce_tile<Cut>(a, S, n, sums.top, LARGER);
+    change_tile<Cut>(a, S, n, [&](int i, auto x) { return x - sums.top[i]; });
+    exp_of_negatives(a, n * S);
+    reduce_tile<Cut>(a, S, n, sums.total, PLUS);
+    if (job.shares == Shares::information) return square_contrasts(job, rows, n, sums);
+    for (int i = 0; i < n; ++i) {
+        ratio[i] = reduce_array(a + i * S + c * H, H, PLUS) / sums.total[i];  // p(c | x)
+        share[i] = -job.weight(rows[i]) / sums.total[i];
+    }
+    change_tile<Cut>(a, S, n, [&](int i, auto x) { return x * share[i]; });
+    for (int i = 0; i < n; ++i) {
+        double *own = a + i * S + c * H, top = sums.top[i], total = ratio[i] * sums.total[i];
+        if (ratio[i] < IMPROBABLE) complete_class(job, c, rows.from(i), own, top, total);
+        else
+            for (int h = 0; h < H; ++h) own[h] *= 1 - 1 / ratio[i];
+        sums.top[i] = top - sums.top[i];
+        sums.total[i] = total / sums.total[i];
+    }
 }
 
 // Moves the rows that can be frozen to the front; returns how many there are.
@@ -307,10 +373,11 @@ template <typename Cut>
     });
 }
 
-// Rows of one class, or without a label, a tile at a time: scores, responsibilities and statistics one after the other,
-// so that the exponentials of many rows overlap. If frozen rows are collected apart, rows change places in their tile.
+// Rows of one class c, or without a label (-1), a tile at a time: scores, responsibilities and statistics one after the
+// other, so that the exponentials of many rows overlap. If frozen rows are collected apart, rows change places in their
+// tile.
 template <typename Cut>
-void e_step_rows(const Job& job, const StateRange& range, Ordered rows, int n_rows, RowSums sums) {
+void e_step_rows(const Job& job, const StateRange& range, int c, Ordered rows, int n_rows, RowSums sums) {
     const int S = Cut::STATES ? Cut::STATES : range.n_states, K = Cut::STATES ? Cut::STATES : range.n_cells;
     const int n_tile = Cut::STATES ? MOST_IN_TILE : rows_in_tile(S);
     double* a = job.tile;
@@ -321,7 +388,8 @@ void e_step_rows(const Job& job, const StateRange& range, Ordered rows, int n_ro
         if (range.weight)
             for (int i = 0; i < n; ++i)
                 for (int k = S - 1; k >= 0; --k) a[i * S + k] = a[i * S + k % K] + range.weight[k];
-        complete_tile<Cut>(job, own, S, n, sums.from(done));
+        if (takes_all_states(job.shares)) contrast_tile<Cut>(job, c, own, S, n, sums.from(done));
+        else complete_tile<Cut>(job, own, S, n, sums.from(done));
         const bool labelled = S == job.in.shape.n_components;
         const int n_frozen = job.frozen.statistics ? partition_tile(a, own, S, n, labelled, sums.from(done)) : 0;
         if (n_frozen) collect<Cut>(job.in, range, own, n_frozen, a, job.frozen);
@@ -437,7 +505,7 @@ int64_t e_step_scratch(const Shape& shape) {
            shape.n_classes + 2;
 }
 
-void e_step(const Inputs& in, RowRange& range, bool hard, Statistics& out, double* scratch) {
+void e_step(const Inputs& in, RowRange& range, Shares shares, Statistics& out, double* scratch) {
     const Shape& shape = in.shape;
     const int H = shape.n_components, C = shape.n_classes, S = shape.n_states;
     const bool shared_cells = shape.n_cells < S;
@@ -456,7 +524,7 @@ void e_step(const Inputs& in, RowRange& range, bool hard, Statistics& out, doubl
     const StateRange all = shared_cells ? StateRange{0, 0, S, H, nothing, norms, log_weight}
                                         : StateRange{0, 0, S, S, log_weight, complete, nullptr};
     const RowsFunction of_class = rows_function(H), of_all = shared_cells ? e_step_rows<Pieces> : rows_function(S);
-    const Job job{in, hard, {&out, complete_mass}, {range.frozen, complete_mass + S}, scratch};
+    const Job job{in, shares, {&out, complete_mass}, {range.frozen, complete_mass + S}, complete, scratch};
 
     const int32_t* labels = in.table.labels;
     for (int64_t at = range.begin; at < range.end; at += CHUNK) {
@@ -467,15 +535,10 @@ void e_step(const Inputs& in, RowRange& range, bool hard, Statistics& out, doubl
         for (int i = 0; range.chosen && i < n; ++i) order[i] = range.chosen[at + order[i]];
         for (int c = -1, first = 0; c < C; first = bucket[c + 1], ++c) {
             const int n_rows = bucket[c + 1] - first;
-            if (n_rows == 0) continue;
+            if (n_rows == 0 || (c < 0 && takes_all_states(shares))) continue;
             const Ordered rows{order + first, range.chosen ? 0 : at};
-            if (c < 0) {
-                of_all(job, all, rows, n_rows, sums);
-            } else {
-                const int s = c * H;
-                of_class(job, {s, shape.first_cell[c], H, H, log_weight + s, complete + s, nullptr}, rows, n_rows,
-                         sums);
-            }
+            if (c < 0 || takes_all_states(shares)) of_all(job, all, c, rows, n_rows, sums);
+            else of_class(job, job.states_of(c), c, rows, n_rows, sums);
             add_log_likelihood(job, range, c, rows, n_rows, sums);
         }
     }

@@ -1,5 +1,7 @@
 #include "m_step.hpp"
 
+#include "sums.hpp"
+
 #include <algorithm>
 #include <cmath>
 
@@ -29,25 +31,6 @@ template <typename F>
 void with_each_level(double* begin, const double* end, double* y, size_t K, F f) {
     for (double* x = begin; x < end; x += K)
         for (size_t k = 0; k < K; ++k) f(x[k], y[k]);
-}
-
-// Of `of(0)` to `of(n - 1)`.
-template <typename Of>
-double sum_of(size_t n, Of of) {
-    double total[4] = {0, 0, 0, 0};  // each waits for its own last addition only
-    size_t i = 0;
-    for (; i + 4 <= n; i += 4)
-        for (size_t k = 0; k < 4; ++k) total[k] += of(i + k);
-    for (; i < n; ++i) total[0] += of(i);
-    return (total[0] + total[1]) + (total[2] + total[3]);
-}
-
-double sum(const double* x, size_t n) {
-    return sum_of(n, [&](size_t i) { return x[i]; });
-}
-
-double dot(const double* x, const double* y, size_t n) {
-    return sum_of(n, [&](size_t i) { return x[i] * y[i]; });
 }
 
 }  // namespace

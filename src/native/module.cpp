@@ -1,9 +1,12 @@
 // The Python face of the native core, and the only file that knows Python: checks shapes, keeps arrays alive, releases
 // the GIL.
 #include "columns.hpp"
+#include "discriminative.hpp"
 #include "em.hpp"
+#include "nb_forest.hpp"
 #include "nb_tree.hpp"
 #include "pairs.hpp"
+#include "parzen.hpp"
 #include "stars.hpp"
 #include "tree.hpp"
 
@@ -14,6 +17,8 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+#include <chrono>
 #include <functional>
 #include <numeric>
 #include <optional>
@@ -245,6 +250,21 @@ class HeldRows : public Rows {
 
 // ---------------------------------------------------------------- E-step and posterior
 
+// Called often where the GIL is released: takes it now and then, to see whether the user wants to stop. Not more often,
+// as other threads may hold it for long.
+class Interruption {
+    using Clock = std::chrono::steady_clock;
+    Clock::time_point last_ = Clock::now();
+
+  public:
+    void operator()() {
+        if (Clock::now() - last_ < std::chrono::milliseconds(50)) return;
+        nb::gil_scoped_acquire acquire;
+        if (PyErr_CheckSignals() != 0) throw nb::python_error();
+        last_ = Clock::now();
+    }
+};
+
 ThreadPool& or_caller(ThreadPool* pool) {
     static ThreadPool caller(1);  // has no threads: the calling one does the work
     return pool ? *pool : caller;
@@ -283,9 +303,9 @@ void set_column(const Out& out, size_t s, std::initializer_list<double> values) 
     }
 }
 
-nb::tuple e_step(const HeldRows& rows, const States& states, const In<double, 2>& log_weight, const Array& log_table,
-                 const Array& numeric, int n_linear, const Array& regression, bool hard, int64_t n_blocks,
-                 ThreadPool* pool) {
+nb::tuple collect(Shares shares, const HeldRows& rows, const States& states, const In<double, 2>& log_weight,
+                  const Array& log_table, const Array& numeric, int n_linear, const Array& regression,
+                  int64_t n_blocks, ThreadPool* pool) {
     const Shape shape = states.shape();
     const size_t n = log_weight.shape(0);
     const Array weight(log_weight);
@@ -305,13 +325,26 @@ nb::tuple e_step(const HeldRows& rows, const States& states, const In<double, 2>
                                  of_network(regression, s)};
             passes[s].out = &found[s];
         }
-        e_step(passes, hard);
+        e_step(passes, shares);
         for (size_t s = 0; s < n; ++s) {
             store(found[s].states, s, out);
             set_column(sums, s, {found[s].log_likelihood, found[s].joint, found[s].classification});
         }
     }
     return nb::make_tuple(out[0], out[1], out[2], sums);
+}
+
+nb::tuple e_step(const HeldRows& rows, const States& states, const In<double, 2>& log_weight, const Array& log_table,
+                 const Array& numeric, int n_linear, const Array& regression, bool hard, int64_t n_blocks,
+                 ThreadPool* pool) {
+    return collect(hard ? Shares::most_probable : Shares::expected, rows, states, log_weight, log_table, numeric,
+                   n_linear, regression, n_blocks, pool);
+}
+
+nb::tuple contrast(const HeldRows& rows, const States& states, const In<double, 2>& log_weight, const Array& log_table,
+                   const Array& numeric, int n_linear, const Array& regression, int64_t n_blocks, ThreadPool* pool) {
+    return collect(Shares::contrast, rows, states, log_weight, log_table, numeric, n_linear, regression, n_blocks,
+                   pool);
 }
 
 Posterior posterior_named(const std::string& what) {
@@ -385,6 +418,246 @@ std::vector<double> split_losses(In<int32_t, 2> levels, In<int32_t, 1> labels, I
                                  loss == "error" ? nb_tree::Loss::error : nb_tree::Loss::log_loss, least,
                                  or_caller(pool));
 }
+
+// ---------------------------------------------------------------- kernel densities
+
+void make_centres(Centres* self, In<double, 2> values, int64_t n_numbers, std::vector<int64_t> first_level,
+                  std::vector<int64_t> first_centre, In<double, 1> share, In<double, 1> kept, In<int32_t, 1> kind,
+                  int64_t n_kinds, std::vector<double> prior) {
+    const size_t n_columns = values.shape(0), n = values.shape(1);
+    require(0 <= n_numbers && size_t(n_numbers) <= n_columns && first_level.size() == n_columns - size_t(n_numbers) + 1 &&
+                first_level[0] == 0,
+            "values: (columns, centres), numbers first, and first_level of the others");
+    require(std::is_sorted(first_level.begin(), first_level.end()), "levels of the columns, one after the other");
+    require(first_centre.size() == prior.size() + 1 && !prior.empty() && first_centre[0] == 0 &&
+                size_t(first_centre.back()) == n && std::is_sorted(first_centre.begin(), first_centre.end()),
+            "centres of the classes, one after the other, and a prior for each class");
+    require(share.shape(0) == n && kept.shape(0) == n && kind.shape(0) == n && n_kinds >= 0,
+            "share, kept and kind of every centre");
+    for (size_t m = 0; m < n; ++m) {
+        require(0 <= kind(m) && kind(m) < n_kinds, "a kind lies outside of the kinds");
+        require(share(m) > 0 && 0 <= kept(m) && kept(m) <= share(m), "shares are positive, and none grows");
+    }
+    for (double p : prior) require(p > 0, "priors are positive");
+    new (self) Centres(values.data(), n_columns, size_t(n_numbers), std::move(first_level), std::move(first_centre),
+                       share.data(), kept.data(), kind.data(), size_t(n_kinds), std::move(prior));
+}
+
+struct CheckedTerms {
+    ParzenTerms terms;
+    ParzenRows rows;
+    int64_t n_rows;
+
+    CheckedTerms(const Centres& centres, In<double, 2> values, In<int32_t, 1> kind, In<double, 2> numbers,
+                 In<double, 1> same, In<double, 1> other, double log_background)
+        : terms{numbers.data(), same.data(), other.data(), log_background},
+          rows{values.data(), kind.data(), nullptr, nullptr, 0.0},
+          n_rows(int64_t(values.shape(0))) {
+        const Parzen& p = centres.parzen();
+        const size_t n_numbers = size_t(p.n_numbers), n_discrete = size_t(p.n_columns) - n_numbers;
+        require(values.shape(1) == size_t(p.n_columns) && kind.shape(0) == values.shape(0),
+                "values: (rows, columns), and the kind of every row");
+        require(numbers.shape(0) == n_numbers && numbers.shape(1) == 3 && same.shape(0) == centres.n_levels() &&
+                    other.shape(0) == n_discrete,
+                "numbers: (numbers, 3), same: (levels,), other: (discrete columns,)");
+        for (size_t n = 0; n < values.shape(0); ++n) {
+            require(-1 <= kind(n) && kind(n) < int64_t(centres.n_kinds()), "a kind lies outside of the kinds");
+            for (size_t j = 0; j < n_discrete; ++j) {
+                const double code = values(n, n_numbers + j);
+                const double n_levels = double(p.first_level[j + 1] - p.first_level[j]);
+                require(!(code < 0 || code >= n_levels), "a code lies outside of its column");
+            }
+        }
+    }
+};
+
+Out parzen_joint(const Centres& centres, In<double, 2> values, In<int32_t, 1> kind, In<double, 2> numbers,
+                 In<double, 1> same, In<double, 1> other, double log_background) {
+    const CheckedTerms in(centres, values, kind, numbers, same, other, log_background);
+    const Parzen& p = centres.parzen();
+    const Out out = zeros({size_t(in.n_rows), size_t(p.n_classes)});
+    const Buffer room(size_t(parzen_room(p)));
+    {
+        nb::gil_scoped_release release;
+        kernel->parzen(p, in.terms, in.rows, 0, in.n_rows, out.data(), nullptr, room.data());
+    }
+    return out;
+}
+
+nb::tuple parzen_loss(const Centres& centres, In<double, 2> values, In<int32_t, 1> kind, In<double, 2> numbers,
+                      In<double, 1> same, In<double, 1> other, double log_background, In<int32_t, 1> labels,
+                      In<double, 1> weights, double noise) {
+    CheckedTerms in(centres, values, kind, numbers, same, other, log_background);
+    const Parzen& p = centres.parzen();
+    require(int64_t(labels.shape(0)) == in.n_rows && int64_t(weights.shape(0)) == in.n_rows, "a label and a weight a row");
+    for (size_t n = 0; n < labels.shape(0); ++n)
+        require(0 <= labels(n) && labels(n) < p.n_classes, "a label lies outside of the classes");
+    in.rows.labels = labels.data();
+    in.rows.weights = weights.data();
+    in.rows.noise = noise;
+    require(0 <= noise && noise < 1, "noise is a share below 1");
+    const Out by_numbers = zeros({size_t(p.n_numbers), 3}), by_same = zeros({centres.n_levels()}),
+              by_other = zeros({size_t(p.n_columns - p.n_numbers)});
+    ParzenGradient found{by_numbers.data(), by_same.data(), by_other.data(), 0, 0};
+    const Buffer room(size_t(parzen_room(p)));
+    {
+        nb::gil_scoped_release release;
+        kernel->parzen(p, in.terms, in.rows, 0, in.n_rows, nullptr, &found, room.data());
+    }
+    return nb::make_tuple(found.loss, by_numbers, by_same, by_other, found.background);
+}
+
+// ---------------------------------------------------------------- forests of such trees
+
+template <typename T>
+nb::ndarray<nb::numpy, T> array_of(std::vector<T>&& values, const Lengths& shape) {
+    auto* kept = new std::vector<T>(std::move(values));
+    nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+    return nb::ndarray<nb::numpy, T>(kept->data(), shape.size(), shape.data(), owner);
+}
+
+nb_forest::Columns forest_columns(std::vector<uint8_t> n_codes, std::vector<uint8_t> is_ordered,
+                                  const In<uint8_t, 2>& level, std::vector<uint8_t> n_levels) {
+    using nb_forest::MOST_CODES;
+    const size_t M = n_codes.size();
+    require(is_ordered.size() == M && n_levels.size() == M && level.shape(0) == M && level.shape(1) == MOST_CODES,
+            "columns: as many of each");
+    for (size_t j = 0; j < M; ++j) {
+        require(n_codes[j] >= 1 && n_codes[j] < MOST_CODES && n_levels[j] >= 1, "a column has too many codes or none");
+        const uint8_t* of_codes = level.data() + j * MOST_CODES;
+        for (size_t code = 0; code <= n_codes[j]; ++code)
+            require(of_codes[code] <= n_levels[j] && n_levels[j] < MOST_CODES, "a level lies outside of its column");
+    }
+    return {std::move(n_codes), std::move(is_ordered), level.data(), std::move(n_levels)};
+}
+
+nb::tuple grow_forest(In<uint8_t, 2> codes, In<int32_t, 1> labels, In<double, 1> weights, In<int32_t, 2> parts,
+                      std::vector<uint8_t> n_codes, std::vector<uint8_t> is_ordered, In<uint8_t, 2> level,
+                      std::vector<uint8_t> n_levels, const std::vector<double>& prior, double min_split,
+                      double min_network, size_t n_known, uint64_t seed, ThreadPool* pool) {
+    const nb_forest::Columns columns =
+        forest_columns(std::move(n_codes), std::move(is_ordered), level, std::move(n_levels));
+    const nb_forest::Cases cases{codes.data(),    labels.data(),  weights.data(), parts.data(),
+                                 labels.shape(0), parts.shape(0)};
+    const size_t n = cases.n, M = columns.size(), K = prior.size();
+    require(codes.shape(0) == M && codes.shape(1) == n && weights.shape(0) == n && parts.shape(1) == n,
+            "codes: (columns, cases), a label, a weight and parts a case");
+    require(n > 0 && K > 0 && n_known <= M, "some cases, classes, and no more known columns than there are");
+    for (double p : prior) require(p > 0 && p <= 1, "a prior probability a class");
+    for (size_t i = 0; i < n; ++i) {
+        require(0 <= labels.data()[i] && size_t(labels.data()[i]) < K, "a label lies outside of the classes");
+        require(weights.data()[i] > 0 && weights.data()[i] < 1e300, "weights are positive");
+        for (size_t j = 0; j < M; ++j)
+            require(codes.data()[j * n + i] <= columns.n_codes[j], "a code lies outside of its column");
+    }
+    nb_forest::Trees trees;
+    std::vector<float> held_out(n * nb_forest::N_COMPONENTS * K);
+    {
+        nb::gil_scoped_release release;
+        trees = nb_forest::grow(cases, columns, prior, {min_split, min_network, n_known, seed}, held_out.data(),
+                                or_caller(pool));
+    }
+    const size_t T = trees.n_trees(), N = trees.column.size();
+    const size_t n_numbers = trees.tables.size();
+    return nb::make_tuple(
+        array_of(std::move(trees.first_node), {T + 1}), array_of(std::move(trees.first_number), {T + 1}),
+        array_of(std::move(trees.column), {N}), array_of(std::move(trees.right), {N}),
+        array_of(std::move(trees.network), {N}), array_of(std::move(trees.to_left), {N}),
+        array_of(std::move(trees.to_right), {N}), array_of(std::move(trees.shares), {N, nb_forest::N_SHARES, K}),
+        array_of(std::move(trees.known), {T, n_known}), array_of(std::move(trees.tables), {n_numbers}),
+        array_of(std::move(held_out), {n, nb_forest::N_COMPONENTS, K}));
+}
+
+// Trees that predict. All is checked, so that no path leaves a tree and no look-up a table.
+struct HeldForest {
+    In<int64_t, 1> first_node, first_number;
+    In<int32_t, 1> column, right, network;
+    In<uint64_t, 1> to_left, to_right;
+    In<float, 2> values;
+    In<int32_t, 2> known;
+    In<float, 1> tables;
+    In<uint8_t, 2> level;
+    nb_forest::Columns columns;
+
+    HeldForest(In<int64_t, 1> first_node_, In<int64_t, 1> first_number_, In<int32_t, 1> column_,
+               In<int32_t, 1> right_, In<int32_t, 1> network_, In<uint64_t, 1> to_left_, In<uint64_t, 1> to_right_,
+               In<float, 2> values_, In<int32_t, 2> known_, In<float, 1> tables_, std::vector<uint8_t> n_codes,
+               In<uint8_t, 2> level_, std::vector<uint8_t> n_levels)
+        : first_node(std::move(first_node_)),
+          first_number(std::move(first_number_)),
+          column(std::move(column_)),
+          right(std::move(right_)),
+          network(std::move(network_)),
+          to_left(std::move(to_left_)),
+          to_right(std::move(to_right_)),
+          values(std::move(values_)),
+          known(std::move(known_)),
+          tables(std::move(tables_)),
+          level(std::move(level_)),
+          columns(forest_columns(n_codes, std::vector<uint8_t>(n_codes.size()), level, std::move(n_levels))) {
+        const size_t T = known.shape(0), N = column.shape(0);
+        require(first_node.shape(0) == T + 1 && first_number.shape(0) == T + 1, "a first node and number a tree");
+        require(right.shape(0) == N && network.shape(0) == N && to_left.shape(0) == N && to_right.shape(0) == N &&
+                    values.shape(0) == N && values.shape(1) > 0,
+                "as many of each as there are nodes");
+        require(first_node.data()[0] == 0 && first_node.data()[T] == int64_t(N) && first_number.data()[0] == 0 &&
+                    first_number.data()[T] == int64_t(tables.shape(0)),
+                "trees fill their arrays");
+        for (size_t t = 0; t < T; ++t) check_tree(t);
+    }
+
+    void check_tree(size_t t) const {
+        const int64_t begin = first_node.data()[t], end = first_node.data()[t + 1];
+        const int64_t n_numbers = first_number.data()[t + 1] - first_number.data()[t];
+        const int64_t M = int64_t(columns.size());
+        require(0 <= begin && begin < end && end <= int64_t(column.shape(0)) && 0 <= n_numbers &&
+                    first_number.data()[t + 1] <= int64_t(tables.shape(0)),
+                "a tree has a node at least");
+        int64_t width = 0;
+        for (size_t k = 0; k < known.shape(1); ++k) {
+            const int32_t j = known.data()[t * known.shape(1) + k];
+            require(0 <= j && j < M, "there is no such column");
+            width += columns.n_levels[size_t(j)] * int64_t(values.shape(1));
+        }
+        for (int64_t node = begin; node < end; ++node) {
+            const int32_t j = column.data()[node];
+            require(-1 <= j && j < M, "there is no such column");
+            require(0 <= network.data()[node] && (int64_t(network.data()[node]) + 1) * width <= n_numbers,
+                    "a network lies outside of the tables");
+            const int64_t right_one = begin + right.data()[node];
+            require(j < 0 || (node + 1 < right_one && right_one < end), "a branch leads out of its tree");
+        }
+    }
+
+    nb_forest::Forest view() const {
+        return {first_node.data(), first_number.data(), column.data(),  right.data(),    network.data(),
+                to_left.data(),    to_right.data(),     values.data(),  known.data(),    tables.data(),
+                known.shape(0),    known.shape(1),      values.shape(1)};
+    }
+
+    void check_rows(const In<uint8_t, 2>& codes) const {
+        require(codes.shape(1) == columns.size(), "codes: (rows, columns)");
+        for (size_t i = 0; i < codes.shape(0); ++i)
+            for (size_t j = 0; j < columns.size(); ++j)
+                require(codes.data()[i * columns.size() + j] <= columns.n_codes[j], "a code lies outside of its column");
+    }
+
+    Out scores(In<uint8_t, 2> codes, ThreadPool* pool) const {
+        check_rows(codes);
+        Out out = zeros({codes.shape(0), values.shape(1)});
+        nb::gil_scoped_release release;
+        nb_forest::add_scores(view(), columns, codes.data(), codes.shape(0), out.data(), or_caller(pool));
+        return out;
+    }
+
+    Out terms(In<uint8_t, 2> codes, ThreadPool* pool) const {
+        check_rows(codes);
+        Out out = zeros({codes.shape(0), columns.size(), values.shape(1)});
+        nb::gil_scoped_release release;
+        nb_forest::add_terms(view(), columns, codes.data(), codes.shape(0), out.data(), or_caller(pool));
+        return out;
+    }
+};
 
 // ---------------------------------------------------------------- pairs of columns
 
@@ -540,6 +813,16 @@ void star_posterior(const HeldRows& rows, const std::vector<int64_t>& first_leve
 
 using FactorArrays = std::vector<std::pair<std::vector<int32_t>, std::vector<int32_t>>>;  // entries, parents
 
+std::vector<Factor> checked(const FactorArrays& factors) {
+    std::vector<Factor> tables;
+    for (const auto& [entry, parent] : factors) {
+        require(entry.size() == factors[0].first.size(), "an entry of each factor a state");
+        for (int32_t e : entry) require(0 <= e && size_t(e) < parent.size(), "an entry lies outside of its factor");
+        tables.push_back({entry, parent});
+    }
+    return tables;
+}
+
 void make_m_step(MStep* self, const FactorArrays& factors, size_t n_cells, double alpha,
                  std::vector<int64_t> first_level, size_t n_numbers, const std::string& estimator, double floor,
                  const std::vector<int32_t>& group, const std::vector<double>& prior) {
@@ -547,22 +830,15 @@ void make_m_step(MStep* self, const FactorArrays& factors, size_t n_cells, doubl
     require(group.empty() || group.size() == n_cells, "a group a cell");
     require(estimator == "map" || (estimator == "paper" && group.empty()),
             "estimator: map, or paper, which does not share variances");
-    const size_t n_states = factors[0].first.size();
-    std::vector<Factor> tables;
-    for (const auto& [entry, parent] : factors) {
-        require(entry.size() == n_states, "an entry of each factor a state");
-        for (int32_t e : entry) require(0 <= e && size_t(e) < parent.size(), "an entry lies outside of its factor");
-        tables.push_back({entry, parent});
-    }
     std::vector<size_t> first_cell;
     for (size_t k = 0; k < n_cells; ++k)
         if (group.empty() || k == 0 || group[k] != group[k - 1]) first_cell.push_back(k);
     first_cell.push_back(n_cells);
     new (self) MStep{std::move(first_level),
                      n_numbers,
-                     n_states,
+                     factors[0].first.size(),
                      n_cells,
-                     std::move(tables),
+                     checked(factors),
                      alpha,
                      estimator == "paper",
                      floor,
@@ -647,10 +923,7 @@ nb::tuple run_em_of(const HeldRows& rows, const States& states, const MStep& m, 
     }
     {
         nb::gil_scoped_release release;
-        run_em(runs, m, e_step, {n_passes, least_gain, accelerate, hard}, or_caller(pool), [] {
-            nb::gil_scoped_acquire acquire;
-            if (PyErr_CheckSignals() != 0) throw nb::python_error();
-        });
+        run_em(runs, m, e_step, {n_passes, least_gain, accelerate, hard}, or_caller(pool), Interruption{});
     }
     const std::vector<Out> ends = zeros_each(parameter_shapes(m, n)),
                            found = zeros_each(statistics_shapes(rows, shape, n));
@@ -666,6 +939,32 @@ nb::tuple run_em_of(const HeldRows& rows, const States& states, const MStep& m, 
         std::copy(run.rows.begin(), run.rows.end(), traces.data() + (n + s) * run.rows.size());
     }
     return nb::make_tuple(ends[0], ends[1], ends[2], found[0], found[1], found[2], sums, numbers, traces);
+}
+
+// ---------------------------------------------------------------- fine-tuning
+
+nb::tuple fine_tune_of(const HeldRows& rows, const States& states, const Array& log_weight, const Array& log_table,
+                       const Array& numeric, int n_linear, const Array& regression, const FactorArrays& factors,
+                       const std::vector<double>& strengths, double tolerance, int most_steps, int64_t n_blocks,
+                       ThreadPool* pool) {
+    const Shape shape = states.shape();
+    check_networks(rows, shape, 1, {log_weight, log_table, numeric, regression}, n_linear);
+    check_blocks(rows, shape, n_blocks);
+    const std::vector<Factor> tables = checked(factors);
+    require(!tables.empty() && tables[0].entry.size() == size_t(shape.n_states), "an entry of each factor a state");
+    for (double strength : strengths) require(strength > 0, "strengths are positive");
+    const Network network{log_weight.data(), log_table.data(), numeric.data(), n_linear, regression.data()};
+    const StepShape steps(rows, shape, tables, network);
+    const size_t n = strengths.size();
+    const std::vector<Out> out = zeros_each({{n, steps.n_factors}, {n, steps.n_moved, steps.n_cells}});
+    {
+        nb::gil_scoped_release release;
+        std::vector<double> found(n * steps.size());
+        fine_tune(rows, states, tables, network, {strengths, tolerance, most_steps}, size_t(n_blocks), or_caller(pool),
+                  Interruption{}, found.data());
+        for (size_t s = 0; s < n; ++s) store(found.data() + s * steps.size(), s, out);
+    }
+    return nb::make_tuple(out[0], out[1]);
 }
 
 Out map(In<double, 1> x, void (*function)(const double*, double*, int64_t)) {
@@ -718,6 +1017,9 @@ NB_MODULE(_core, m) {
     m.def("e_step", &e_step, nb::arg("rows"), nb::arg("states"), nb::arg("log_weight"), nb::arg("log_table"),
           nb::arg("numeric"), nb::arg("n_linear"), nb::arg("regression"), nb::arg("hard"), nb::arg("n_blocks") = 1,
           nb::arg("pool").none() = nb::none());
+    m.def("contrast", &contrast, nb::arg("rows"), nb::arg("states"), nb::arg("log_weight"), nb::arg("log_table"),
+          nb::arg("numeric"), nb::arg("n_linear"), nb::arg("regression"), nb::arg("n_blocks") = 1,
+          nb::arg("pool").none() = nb::none());
     m.def("posterior", &posterior, nb::arg("rows"), nb::arg("states"), nb::arg("log_weight"), nb::arg("log_table"),
           nb::arg("numeric"), nb::arg("n_linear"), nb::arg("regression"), nb::arg("what"), nb::arg("out").noconvert(),
           nb::arg("n_blocks") = 1, nb::arg("pool").none() = nb::none());
@@ -737,6 +1039,28 @@ NB_MODULE(_core, m) {
     m.def("split_losses", &split_losses, nb::arg("levels"), nb::arg("labels"), nb::arg("folds"), nb::arg("weights"),
           nb::arg("first_level"), nb::arg("pseudo_levels"), nb::arg("pseudo_classes"), nb::arg("splits"),
           nb::arg("loss"), nb::arg("least"), nb::arg("pool").none() = nb::none());
+    nb::class_<Centres>(m, "Centres")
+        .def("__init__", &make_centres, nb::arg("values"), nb::arg("n_numbers"), nb::arg("first_level"),
+             nb::arg("first_centre"), nb::arg("share"), nb::arg("kept"), nb::arg("kind"), nb::arg("n_kinds"),
+             nb::arg("prior"))
+        .def("log_joint", &parzen_joint, nb::arg("values"), nb::arg("kind"), nb::arg("numbers"), nb::arg("same"),
+             nb::arg("other"), nb::arg("log_background"))
+        .def("loss", &parzen_loss, nb::arg("values"), nb::arg("kind"), nb::arg("numbers"), nb::arg("same"),
+             nb::arg("other"), nb::arg("log_background"), nb::arg("labels"), nb::arg("weights"), nb::arg("noise"));
+
+    m.def("grow_forest", &grow_forest, nb::arg("codes"), nb::arg("labels"), nb::arg("weights"), nb::arg("parts"),
+          nb::arg("n_codes"), nb::arg("is_ordered"), nb::arg("level"), nb::arg("n_levels"), nb::arg("prior"),
+          nb::arg("min_split"), nb::arg("min_network"), nb::arg("n_known"), nb::arg("seed"),
+          nb::arg("pool").none());
+    nb::class_<HeldForest>(m, "Forest")
+        .def(nb::init<In<int64_t, 1>, In<int64_t, 1>, In<int32_t, 1>, In<int32_t, 1>, In<int32_t, 1>, In<uint64_t, 1>,
+                      In<uint64_t, 1>, In<float, 2>, In<int32_t, 2>, In<float, 1>, std::vector<uint8_t>,
+                      In<uint8_t, 2>, std::vector<uint8_t>>(),
+             nb::arg("first_node"), nb::arg("first_number"), nb::arg("column"), nb::arg("right"), nb::arg("network"),
+             nb::arg("to_left"), nb::arg("to_right"), nb::arg("values"), nb::arg("known"), nb::arg("tables"),
+             nb::arg("n_codes"), nb::arg("level"), nb::arg("n_levels"))
+        .def("scores", &HeldForest::scores, nb::arg("codes"), nb::arg("pool").none())
+        .def("terms", &HeldForest::terms, nb::arg("codes"), nb::arg("pool").none());
     nb::class_<MStep>(m, "MStep")
         .def("__init__", &make_m_step, nb::arg("factors"), nb::arg("n_cells"), nb::arg("alpha"),
              nb::arg("first_level") = std::vector<int64_t>{0}, nb::arg("n_numbers") = 0, nb::arg("estimator") = "map",
@@ -749,6 +1073,9 @@ NB_MODULE(_core, m) {
           nb::arg("class_log_likelihood"), nb::arg("objective"), nb::arg("gain"), nb::arg("reach"), nb::arg("n_passes"),
           nb::arg("least_gain"), nb::arg("accelerate"), nb::arg("hard"), nb::arg("n_blocks") = 1,
           nb::arg("pool").none() = nb::none());
+    m.def("fine_tune", &fine_tune_of, nb::arg("rows"), nb::arg("states"), nb::arg("log_weight"), nb::arg("log_table"),
+          nb::arg("numeric"), nb::arg("n_linear"), nb::arg("regression"), nb::arg("factors"), nb::arg("strengths"),
+          nb::arg("tolerance"), nb::arg("most_steps"), nb::arg("n_blocks") = 1, nb::arg("pool").none() = nb::none());
     m.def("rows_visited", [] { return rows_visited.load(); });
     m.def("exp", [](In<double, 1> x) { return map(x, kernel->exp); }, nb::arg("x"));
     m.def("log", [](In<double, 1> x) { return map(x, kernel->log); }, nb::arg("x"));

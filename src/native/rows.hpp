@@ -4,6 +4,7 @@
 #include "kernel.hpp"
 
 #include <cstddef>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -44,6 +45,9 @@ class Rows {
     size_t n_numbers() const { return size_t(table.n_numbers); }
     size_t n_regressions() const { return size_t(table.n_regressions); }
     size_t n_cell_statistics() const { return n_levels() + 3 * n_numbers() + 6 * n_regressions(); }
+
+    // Where the levels of each discrete column end; the last of them is "missing".
+    std::span<const int64_t> level_ends() const { return std::span(first_level_).subspan(1); }
 
     // Rows of `width` doubles, one a level of the columns -> one a level of the fused axis: the sum of its columns'.
     void fuse(const double* levels, size_t width, double* fused) const;

@@ -1,6 +1,8 @@
 """The native core (C++ in src/native): EM with its fused E-step, and the posterior, over arrays."""
 
 from fanbayes._native._core import (
+    Centres,
+    Forest,
     MStep,
     Pairs,
     RawColumns,
@@ -10,8 +12,11 @@ from fanbayes._native._core import (
     Tree,
     backend,
     backends,
+    contrast,
     e_step,
     exp,
+    fine_tune,
+    grow_forest,
     log,
     posterior,
     rows_visited,
@@ -23,6 +28,8 @@ from fanbayes._native._core import (
 )
 
 __all__ = [
+    "Centres",
+    "Forest",
     "MStep",
     "Pairs",
     "RawColumns",
@@ -32,8 +39,11 @@ __all__ = [
     "Tree",
     "backend",
     "backends",
+    "contrast",
     "e_step",
     "exp",
+    "fine_tune",
+    "grow_forest",
     "log",
     "posterior",
     "rows_visited",

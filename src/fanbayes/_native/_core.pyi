@@ -116,6 +116,98 @@ def split_losses(
     all branches, by their shares of the weights of the others.
     """
 
+class Centres:
+    """Centres of kernels, those of a class together (kernel.hpp).
+
+    A column adds to log r(x, m), of row x and centre m the ratio of kernel and background, ``k + b x^2 - a (x - m)^2``
+    (`numbers`), or `same` where both have the level, else `other`; nothing where one of them lacks it. A row is
+    without the centres of its own `kind`, of which only `kept` counts; kind -1: without none.
+    """
+
+    def __init__(
+        self,
+        values: Floats,  # (columns, centres): numbers, then codes, NaN = missing
+        n_numbers: int,
+        first_level: Sequence[int],  # (discrete columns + 1,)
+        first_centre: Sequence[int],  # (classes + 1,)
+        share: Floats,  # (centres,), positive
+        kept: Floats,  # (centres,), what is left of it for rows of the same kind
+        kind: NDArray[np.int32],  # (centres,), 0 .. n_kinds - 1
+        n_kinds: int,
+        prior: Sequence[float],  # (classes,), positive
+    ) -> None: ...
+    def log_joint(
+        self,
+        values: Floats,  # (rows, columns)
+        kind: NDArray[np.int32],  # (rows,)
+        numbers: Floats,  # (numbers, 3): a, b, k
+        same: Floats,  # (levels,)
+        other: Floats,  # (discrete columns,)
+        log_background: float,
+    ) -> Floats:
+        """Log of prior[c] (background + mean of r over the centres of c), (rows, classes)."""
+
+    def loss(
+        self,
+        values: Floats,
+        kind: NDArray[np.int32],
+        numbers: Floats,
+        same: Floats,
+        other: Floats,
+        log_background: float,
+        labels: NDArray[np.int32],  # (rows,)
+        weights: Floats,  # (rows,)
+        noise: float,
+    ) -> tuple[float, Floats, Floats, Floats, float]:
+        """Sum of -log((1 - noise) p(y | x) + noise p(y)), and its derivatives by the terms and `log_background`."""
+
+def grow_forest(
+    codes: NDArray[np.uint8],  # (columns, cases), the last code of a column is "missing"
+    labels: NDArray[np.int32],  # (cases,)
+    weights: Floats,  # (cases,)
+    parts: NDArray[np.int32],  # (groups, cases), which of the three trees of a group leaves each out
+    n_codes: Sequence[int],  # (columns,), "missing" not counted
+    is_ordered: Sequence[int],  # (columns,), whether codes are cut by their order
+    level: NDArray[np.uint8],  # (columns, 64), of each code in the networks
+    n_levels: Sequence[int],  # (columns,), "missing" not counted
+    prior: Sequence[float],  # (classes,)
+    min_split: float,  # least cases of a node that is split
+    min_network: float,  # and of one that has a network of its own
+    n_known: int,  # columns that the networks of a tree know
+    seed: int,
+    pool: ThreadPool | None,
+) -> tuple[NDArray[Any], ...]:
+    """Grow trees with naive Bayes in the nodes: the arrays of `Trees`, and what they say of the cases left out.
+
+    The values of nodes are of shape (nodes, 3, classes), the last array is of shape (cases, 5, classes), summed over
+    trees.
+    """
+
+class Forest:
+    """Trees that predict (`learning/ensembles/nb_forest.py`); checks on construction that no path leaves a tree."""
+
+    def __init__(
+        self,
+        first_node: NDArray[np.int64],
+        first_number: NDArray[np.int64],
+        column: NDArray[np.int32],
+        right: NDArray[np.int32],
+        network: NDArray[np.int32],
+        to_left: NDArray[np.uint64],
+        to_right: NDArray[np.uint64],
+        values: NDArray[np.float32],
+        known: NDArray[np.int32],
+        tables: NDArray[np.float32],
+        n_codes: Sequence[int],
+        level: NDArray[np.uint8],
+        n_levels: Sequence[int],
+    ) -> None: ...
+    def scores(self, codes: NDArray[np.uint8], pool: ThreadPool | None) -> Floats:
+        """Sum over the trees (rows, classes), of codes (rows, columns)."""
+
+    def terms(self, codes: NDArray[np.uint8], pool: ThreadPool | None) -> Floats:
+        """The same by column (rows, columns, classes)."""
+
 class States:
     """The states (c, h) of a structure; `first_state` has one entry more than there are classes.
 
@@ -257,6 +349,45 @@ def e_step(
     (networks, levels + 3 numbers + 6 regressions, cells) are counts of the levels, then for each number N, sum x and
     sum x^2, then for each pair N, sum x, sum x^2, sum p, sum p^2 and sum xp; class_log_likelihood is (networks,
     classes), sums (3, networks): log-likelihood, joint, classification.
+    """
+
+def contrast(
+    rows: Rows,
+    states: States,
+    log_weight: Floats,
+    log_table: Floats,
+    numeric: Floats,
+    n_linear: int,
+    regression: Floats,
+    n_blocks: int = 1,
+    pool: ThreadPool | None = None,
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return what `e_step` of the labelled rows finds less what it finds of the same without their labels, in one pass.
+
+    The first of the sums is the conditional log-likelihood, and class_log_likelihood that of each class; the two other
+    sums have no meaning.
+    """
+
+def fine_tune(
+    rows: Rows,
+    states: States,
+    log_weight: Floats,
+    log_table: Floats,
+    numeric: Floats,
+    n_linear: int,
+    regression: Floats,
+    factors: Sequence[tuple[Sequence[int], Sequence[int]]],  # entry, parent
+    strengths: Sequence[float],
+    tolerance: float,
+    most_steps: int,
+    n_blocks: int = 1,
+    pool: ThreadPool | None = None,
+) -> tuple[Floats, Floats]:
+    """Return the steps of one network that maximise sum_l w_l log p(c_l | x_l) - strength / 2 |steps|^2.
+
+    For each strength in turn, from the steps of the one before: steps of the log factors (strengths, entries), and
+    (strengths, steps, cells) of the log table, of the means of normal numbers, in standard deviations, and of the
+    intercepts and the slopes of regressions.
     """
 
 def posterior(

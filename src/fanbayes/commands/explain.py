@@ -111,7 +111,8 @@ def _as_given(found: Explanation, columns: Sequence[Column], X: Any, numbers: li
     frame = None if isinstance(X, np.ndarray) else nw.from_native(X, eager_only=True)
     texts = dict(zip(found.features, found.values))
     for j, column in enumerate(columns):
-        if column.kind == "discrete" or column.name not in texts:
+        is_absent = frame is not None and column.name not in frame.columns
+        if column.kind == "discrete" or column.name not in texts or is_absent:
             continue
         given = np.asarray(X[:, j] if frame is None else frame[column.name].to_numpy(), np.float64)
         outside = np.flatnonzero(~((column.low <= given) & (given <= column.high)) & ~np.isnan(given)).tolist()

@@ -53,6 +53,7 @@ def fit(
     seed: options.Seed = 0,
     jobs: options.Jobs = None,
     missing: options.Missing = None,
+    informative_missing: options.InformativeMissing = False,
     separator: options.Separator = None,
     encoding: options.Encoding = None,
     decimal: options.Decimal = ".",
@@ -75,6 +76,8 @@ def fit(
         raise WrongUse(f"{model.value} does not choose a number of components: leave out --criterion.")
     if effort is not None and not takes(model, "effort"):
         raise WrongUse(f"{model.value} has no --effort: leave it out, or choose --model fan-cv.")
+    if informative_missing and not takes(model, "missing"):
+        raise WrongUse(f"{model.value} has no --informative-missing: leave it out.")
     require_target(out, data)
     from fanbayes.commands.rows import Reading, read_labelled
     from fanbayes.commands.show import print_members, score_text
@@ -96,13 +99,14 @@ def fit(
         criterion=criterion,
         effort=effort,
         discretize="mdlp" if discretize else None,
+        missing="informative" if informative_missing else None,
         n_components=components,
         random_state=seed,
         n_jobs=jobs or -1,
     )
     if not json:
         _print_columns(console, dataset, columns, clf._learns_from_unlabelled)
-    note_training_traps(dataset)
+    note_training_traps(dataset, "informative" if informative_missing else "ignorable")
     chooses, criterion = takes(model, "n_components"), criterion or "icl"
     clf.set_params(verbose=not (json or chooses) and console.is_terminal)
     candidates = _candidates(console, criterion, silent=json or not chooses)

@@ -68,6 +68,9 @@ Missing = Annotated[
     list[str] | None,
     typer.Option("--missing", metavar="A,B", help="Further texts for a missing value, beside an empty field and '?'."),
 ]
+InformativeMissing = Annotated[
+    bool, typer.Option("--informative-missing", help="Learn from whether a value is missing, too.")
+]
 Separator = Annotated[
     str | None, typer.Option("--separator", metavar="CHAR", help="Of a CSV file; found out if not given.")
 ]

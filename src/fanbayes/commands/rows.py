@@ -98,7 +98,7 @@ def read_for(
     clf : fitted classifier
     path : file
     keep : columns to hand through as text
-    allow_missing_columns : whether columns that the file does not have are taken as empty
+    allow_missing_columns : whether the file may lack columns; the classifier is told so
 
     Returns
     -------
@@ -126,14 +126,13 @@ def read_for(
     if absent:
         note_trap(absent_trap([*absent]))
     _judge_unseen(frame, there, clf)
-    empty = nw.new_series("", [None] * len(frame), nw.Float64(), backend=frame.implementation)
-    series = {
-        column.name: empty.alias(column.name) if column.name in absent else _as_learnt(frame[column.name], column)
-        for column in columns
-    }
+    series = {column.name: _as_learnt(frame[column.name], column) for column in there}
     kept = {name: [None if value != value else value for value in frame[name].to_list()] for name in keep}
-    if not hasattr(clf, "feature_names_in_"):  # it was fitted on an array
-        return np.array([one.to_list() for one in series.values()], dtype=object).T, kept
+    if not hasattr(clf, "feature_names_in_"):  # it was fitted on an array, in which columns are empty but never absent
+        nothing = [None] * len(frame)
+        given = [nothing if column.name in absent else series[column.name].to_list() for column in columns]
+        return np.array(given, dtype=object).T, kept
+    clf.allow_missing_columns |= allow_missing_columns
     return nw.from_dict(series).to_native(), kept
 
 

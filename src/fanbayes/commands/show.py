@@ -129,6 +129,9 @@ def _print_features(console: Console, features: list[dict[str, Any]], top: int) 
     ]
     print_table(console, ["feature", "kind", "levels", "information", ""], rows, left=(0, 1, 4))
     _print_rest(console, features, top)
+    informative = [f["feature"] for f in features if f["missing"] == "informative"]
+    if informative:
+        console.print(f"Whether there is a value counts as well: {shortened(informative, 10)}.")
 
 
 def _print_rest(console: Console, rows: list[Any], top: int) -> None:

@@ -9,6 +9,7 @@ from fanbayes.commands.output import note
 from fanbayes.data.traps import Trap, TrapKind, training_traps, with_remedy
 
 if TYPE_CHECKING:
+    from fanbayes.data.schema import Missing
     from fanbayes.files.dataset import Dataset
 
 _OPTIONS: dict[TrapKind, str] = {
@@ -20,12 +21,12 @@ _OPTIONS: dict[TrapKind, str] = {
 }
 
 
-def note_training_traps(dataset: Dataset) -> None:
+def note_training_traps(dataset: Dataset, missing: Missing = "ignorable") -> None:
     """Note what may be wrong with a table, once for all that is learnt from it."""
     from fanbayes.estimators.classifiers import NBClassifier
 
     cases = NBClassifier()._cases(dataset.X, dataset.y, None)
-    schema, _ = cases.encoded("none")
+    schema, _ = cases.encoded("none", missing)
     declared = {name for name, reason in dataset.reasons.items() if reason.startswith("declared")}
     for trap in training_traps(schema, cases.sources, None, declared):
         note_trap(trap)

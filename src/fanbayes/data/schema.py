@@ -15,6 +15,7 @@ from fanbayes.data.caching import cached_property
 from fanbayes.data.sources import Level, NumericColumn, Source, infinite, kind_of, not_unicode
 
 Kind = Literal["discrete", "continuous", "binned"]
+Missing = Literal["ignorable", "informative"]
 
 MAX_LEVELS = 65_535
 
@@ -149,13 +150,58 @@ def _with_levels(source: Source, levels: tuple[Level, ...]) -> Column:
 
 @dataclass(frozen=True)
 class Schema:
-    """Columns in their order, and the library of the frame they came in (None for an array)."""
+    """Columns in their order, and the library of the frame they came in (None for an array).
+
+    Where it matters whether a column has a value, an *indicator* says so: a discrete column of its own, True where the
+    value is missing. It is derived from the column when rows are encoded, stands behind all columns (its position is
+    `len(columns)` or more) and belongs to the same feature.
+
+    Attributes
+    ----------
+    columns : tuple of Column
+    frame : str or None
+    indicates : positions of the columns that have an indicator, increasing
+    """
 
     columns: tuple[Column, ...]
     frame: str | None
+    indicates: tuple[int, ...] = ()
 
     def __getitem__(self, name: str | int) -> Column:
-        return self.columns[name if isinstance(name, int) else self.position(name)]
+        j = name if isinstance(name, int) else self.position(name)
+        return self.columns[j] if j < len(self.columns) else self.indicators[j - len(self.columns)]
+
+    @cached_property
+    def indicators(self) -> tuple[Column, ...]:
+        """Columns that say whether those which `indicates` names are missing."""
+        named = (self.columns[j].name for j in self.indicates)
+        return tuple(Column(f"{name} (missing)", "discrete", "Boolean", levels=(False, True)) for name in named)
+
+    def feature(self, j: int) -> int:
+        """Position of the column that a column is, or is the indicator of."""
+        return j if j < len(self.columns) else self.indicates[j - len(self.columns)]
+
+    @cached_property
+    def indicator_of(self) -> dict[int, int]:
+        """Position of the indicator of each column that has one."""
+        return {j: len(self.columns) + k for k, j in enumerate(self.indicates)}
+
+    @property
+    def apart(self) -> dict[int, int]:
+        """Columns of the layout that are never observed in all states: a value and its indicator, by each other."""
+        at = self.position_in_layout
+        pairs = [(at[j], at[k]) for j, k in self.indicator_of.items() if j in at]
+        return {a: b for one, other in pairs for a, b in ((one, other), (other, one))}
+
+    @cached_property
+    def feature_of(self) -> NDArray[np.intp]:
+        """Position of the feature that each column of the layout belongs to: the discrete ones, then the continuous."""
+        return np.array([self.feature(j) for j in self.discrete + self.continuous], dtype=np.intp)
+
+    @property
+    def features(self) -> list[int]:
+        """Positions of the columns that have parameters, or whose indicator has."""
+        return sorted({*self.feature_of.tolist()})
 
     def position(self, name: str | int) -> int:
         """Position of a column that is given by its name or its position."""
@@ -171,9 +217,9 @@ class Schema:
 
     @cached_property
     def discrete(self) -> list[int]:
-        """Positions of the informative discrete and binned columns, by their number of levels."""
+        """Positions of the informative discrete and binned columns and of indicators, by their number of levels."""
         some = [j for j, c in enumerate(self.columns) if c.kind != "continuous" and c.is_informative]
-        return sorted(some, key=lambda j: self.columns[j].n_levels)
+        return sorted([*some, *self.indicator_of.values()], key=lambda j: self[j].n_levels)
 
     @cached_property
     def continuous(self) -> list[int]:
@@ -198,12 +244,14 @@ class Schema:
 
     @property
     def constant(self) -> list[str]:
-        """Names of the columns with fewer than two distinct values."""
-        return [c.name for c in self.columns if not (c.scale > 0 if c.kind != "discrete" else c.is_informative)]
+        """Names of the columns with fewer than two distinct values, of which it does not matter if they are missing."""
+        flat = (not (c.scale > 0 if c.kind != "discrete" else c.is_informative) for c in self.columns)
+        return [self.columns[j].name for j, is_flat in enumerate(flat) if is_flat and j not in self.indicator_of]
 
     def to_json(self) -> dict[str, Any]:
         """Plain values only."""
-        return {"frame": self.frame, "columns": [c.to_json() for c in self.columns]}
+        columns = [c.to_json() for c in self.columns]
+        return {"frame": self.frame, "columns": columns, "indicates": list(self.indicates)}
 
 
 def is_wide(column: Column) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import fields
+from itertools import pairwise
 from typing import Any, NoReturn
 
 import numpy as np
@@ -125,7 +126,10 @@ def read_schema(values: dict[str, Any]) -> Schema:
     require(frame is None or frame in _FRAMES, "its frame library is unknown")
     columns = tuple(_column(c) for c in entry(values, "columns", list))
     require(len({c.name for c in columns}) == len(columns) > 0, "its columns have no names of their own")
-    return Schema(columns, frame)
+    indicates = values.get("indicates", [])
+    known = isinstance(indicates, list) and all(type(j) is int and 0 <= j < len(columns) for j in indicates)
+    require(known and all(a < b for a, b in pairwise(indicates)), "its schema is damaged")
+    return Schema(columns, frame, tuple(indicates))
 
 
 def _column(values: Any) -> Column:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
@@ -16,6 +16,7 @@ from fanbayes.arrays import Floats
 from fanbayes.data.caching import cached_property, fields_only
 from fanbayes.data.schema import (
     Column,
+    Missing,
     Schema,
     check_content,
     is_wide,
@@ -300,6 +301,7 @@ def learn_table(
     weights: Floats | None,
     cut_points: Callable[[Floats], Floats] | None = None,
     distributions: Mapping[int, str] | None = None,
+    missing: Missing = "ignorable",
 ) -> tuple[Schema, EncodedTable]:
     """Learn what the columns are and encode them.
 
@@ -312,6 +314,7 @@ def learn_table(
     weights : float64 (n_rows,) or None, all positive
     cut_points : function from values (n_rows,) to cut points, to bin the continuous columns; or None
     distributions : of continuous columns, by position, that are taken as they are, neither standardised nor binned
+    missing : "informative": columns with some but not all values missing have an indicator
 
     Returns
     -------
@@ -338,19 +341,25 @@ def learn_table(
         elif cut_points is not None and columns[j].kind == "continuous" and not math.isnan(columns[j].centre):
             cuts = tuple(float(c) for c in cut_points(source.numbers()))
             columns[j] = replace(columns[j], kind="binned", cuts=cuts)
-    schema = Schema(tuple(columns[j] for j in range(len(sources))), frame)
+    indicates: tuple[int, ...] = ()
+    if missing == "informative":
+        indicates = tuple(j for j, source in enumerate(sources) if 0 < np.count_nonzero(source.missing()) < len(labels))
+    schema = Schema(tuple(columns[j] for j in range(len(sources))), frame, indicates)
     table = encode_table(schema, sources, len(labels))
     return schema, replace(table, labels=labels, weights=weights)
 
 
-def encode_table(schema: Schema, sources: Sequence[Source], n_rows: int) -> EncodedTable:
+def encode_table(schema: Schema, sources: Sequence[Source], n_rows: int, absent: Collection[str] = ()) -> EncodedTable:
     """Encode rows by a schema that is already known.
 
-    A category that the schema does not know counts as missing. Nothing but the table itself is
-    as long as the rows, save one column of codes at a time for columns that are not looked up natively.
+    A category that the schema does not know counts as missing; for an indicator, it is there. Of columns that the rows
+    do not have at all, `absent` by name, the indicators are missing as well. Nothing but the table itself is
+    as long as the rows, save one column of codes at a time for columns that are not looked up natively, and what
+    indicators say.
     """
     for column, source in zip(schema.columns, sources):
         check_content(column, source)
+    sources = [*sources, *(_indicator(sources[j], n_rows, sources[j].name in absent) for j in schema.indicates)]
     layout = layout_of(schema)
     narrow = np.empty((n_rows, layout.n_narrow), dtype=np.uint8)
     wide = np.empty((n_rows, layout.n_discrete - layout.n_narrow), dtype=np.uint16)
@@ -360,6 +369,11 @@ def encode_table(schema: Schema, sources: Sequence[Source], n_rows: int) -> Enco
         _encode_discrete([(schema[j], sources[j]) for j in places], block)
     _standardise([(schema[j], sources[j]) for j in schema.continuous], numbers)
     return EncodedTable(layout, narrow, wide, numbers)
+
+
+def _indicator(source: Source, n_rows: int, is_absent: bool) -> Source:
+    """Whether each value of a column is missing; nothing is known of it where the rows have no such column."""
+    return NumericColumn(source.name, np.full(n_rows, np.nan) if is_absent else source.missing(), "Boolean")
 
 
 Pairs = Sequence[tuple[Column, Source]]

@@ -247,9 +247,10 @@ def unseen_categories(schema: Schema, sources: Sequence[Source], table: EncodedT
     """Categories of encoded rows that the schema does not know."""
     found = []
     for k in table.has_gaps().tolist():
-        column, source = schema[schema.discrete[k]], sources[schema.discrete[k]]
-        if column.kind != "discrete":
+        j = schema.discrete[k]
+        if j >= len(sources) or schema[j].kind != "discrete":  # an indicator, or binned
             continue
+        column, source = schema[j], sources[j]
         observed = ~source.missing()
         unknown = observed & (table.codes_of(k) == column.n_levels)
         if unknown.any():

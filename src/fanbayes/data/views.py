@@ -10,14 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fanbayes.arrays import Floats
+from fanbayes.arrays import Floats, Mask
+from fanbayes.data.caching import cached_property
 from fanbayes.data.mdl import cut_points
-from fanbayes.data.schema import Schema
+from fanbayes.data.schema import Missing, Schema
 from fanbayes.data.sources import Source
 from fanbayes.data.table import EncodedTable, binned_codes, layout_of, learn_table
 
@@ -40,8 +41,8 @@ class View:
 
     @property
     def feature_of(self) -> NDArray[np.intp]:
-        """Feature of each column of the layout: the discrete ones, then the continuous ones."""
-        return np.array([*self.schema.discrete, *self.schema.continuous], dtype=np.intp)
+        """Feature of each column of the layout: the discrete ones, then the continuous ones; an indicator's as well."""
+        return self.schema.feature_of
 
     def mix(self, table: EncodedTable) -> EncodedTable:
         """What the model sees of a table that was encoded by the schema."""
@@ -94,12 +95,15 @@ class TrainingTable:
     values : dict of ndarray of shape (n_rows,)
         The continuous columns in their own units, NaN where missing, by their positions.
     n_classes : int
+    holes : dict of bool ndarray of shape (n_rows,)
+        Where columns without parameters are missing, by their positions.
     """
 
     schema: Schema
     table: EncodedTable
     values: Mapping[int, Floats]
     n_classes: int
+    holes: Mapping[int, Mask]
 
     @property
     def labels(self) -> NDArray[np.int32]:
@@ -107,32 +111,65 @@ class TrainingTable:
         assert self.table.labels is not None
         return self.table.labels
 
-    def view(self, treatment: Treatment, known: NDArray[np.int32]) -> tuple[View, EncodedTable]:
-        """How a model sees the columns, and the rows, not mixed yet; learnt by the labels `known`, -1 elsewhere."""
+    def view(
+        self, treatment: Treatment, known: NDArray[np.int32], missing: Missing = "ignorable"
+    ) -> tuple[View, EncodedTable]:
+        """How a model sees the columns, and the rows, not mixed yet; learnt by the labels `known`, -1 elsewhere.
+
+        Where what is `missing` is informative, columns with some but not all values missing have indicators.
+        """
+        schema = self.schema_with(missing)
         if treatment == "mdlp":
-            schema = self._binned_schema(known)
-            return View(schema, None), self._binned_table(schema)
+            schema = self._binned(schema, known)
         mixing = None
         if treatment == "decorrelate":
             mixing = whitening(self.table.numbers, known, self.table.weights, self.n_classes)
-        return View(self.schema, mixing), self.table
+        return View(schema, mixing), self.table if schema is self.schema else self._table(schema)
 
-    def _binned_schema(self, known: NDArray[np.int32]) -> Schema:
-        columns = list(self.schema.columns)
+    def schema_with(self, missing: Missing) -> Schema:
+        """Of the columns as they are, with indicators if what is missing is informative."""
+        return self.schema if missing == "ignorable" else self._informative
+
+    @cached_property
+    def _informative(self) -> Schema:
+        """With indicators where some but not all values are missing."""
+        n = self.table.n_rows
+        some = (j for j in range(len(self.schema.columns)) if 0 < np.count_nonzero(self._missing(j)) < n)
+        return replace(self.schema, indicates=tuple(some))
+
+    def _missing(self, j: int) -> Mask:
+        """Where a column is missing (n_rows,)."""
+        if j in self.holes:
+            return self.holes[j]
+        place, table = self.schema.place[j], self.table
+        if self.schema[j].kind == "continuous":
+            return np.isnan(table.numbers[:, place])
+        return np.asarray(table.codes_of(place) == self.schema[j].n_levels)
+
+    def _binned(self, schema: Schema, known: NDArray[np.int32]) -> Schema:
+        columns = list(schema.columns)
         for j, x in self.values.items():
             cuts = cut_points(x, known, self.n_classes, self.table.weights)
             columns[j] = replace(columns[j], kind="binned", cuts=tuple(cuts.tolist()))
-        return Schema(tuple(columns), self.schema.frame)
+        return replace(schema, columns=tuple(columns))
 
-    def _binned_table(self, schema: Schema) -> EncodedTable:
-        """The rows by a schema whose continuous columns are binned."""
+    def _table(self, schema: Schema) -> EncodedTable:
+        """The rows by a schema whose continuous columns may be binned, and which may have indicators."""
         table, layout = self.table, layout_of(schema)
         narrow = np.empty((table.n_rows, layout.n_narrow), dtype=np.uint8)
         wide = np.empty((table.n_rows, layout.n_discrete - layout.n_narrow), dtype=np.uint16)
         for codes, j in zip((*narrow.T, *wide.T), schema.discrete):  # columns of the two
-            is_binned = schema[j].kind == "binned"
-            codes[:] = binned_codes(self.values[j], schema[j]) if is_binned else table.codes_of(self.schema.place[j])
-        return replace(table, layout=layout, narrow=narrow, wide=wide, numbers=np.empty((table.n_rows, 0)))
+            codes[:] = self._codes(schema, j)
+        numbers = table.numbers if layout.n_numbers else np.empty((table.n_rows, 0))
+        return replace(table, layout=layout, narrow=narrow, wide=wide, numbers=numbers)
+
+    def _codes(self, schema: Schema, j: int) -> NDArray[Any]:
+        """Codes of a discrete column of a schema (n_rows,)."""
+        if j >= len(schema.columns):
+            return self._missing(schema.feature(j))
+        if schema[j].kind == "binned":
+            return binned_codes(self.values[j], schema[j])
+        return self.table.codes_of(self.schema.place[j])
 
 
 def training_table(
@@ -146,7 +183,8 @@ def training_table(
     """Read and encode the columns; parameters as in `learn_table`."""
     schema, table = learn_table(sources, is_category, frame, labels, weights)
     numeric = [j for j, c in enumerate(schema.columns) if c.kind == "continuous" and not np.isnan(c.centre)]
-    return TrainingTable(schema, table, {j: sources[j].numbers() for j in numeric}, n_classes)
+    holes = {j: source.missing() for j, source in enumerate(sources) if j not in schema.place}
+    return TrainingTable(schema, table, {j: sources[j].numbers() for j in numeric}, n_classes, holes)
 
 
 def whitening(numbers: Floats, labels: NDArray[np.int32], weights: Floats | None, n_classes: int) -> Floats:

@@ -107,7 +107,7 @@ class AODEClassifier(TableClassifier):
 
     def _fit(self, *given: Any) -> Self:
         cases = self._cases(*given)
-        schema, table = cases.encoded(self.discretize)
+        schema, table = cases.encoded(self.discretize, self.missing)
         if schema.continuous:
             raise ValueError(
                 f"column {schema[schema.continuous[0]].name!r} is continuous and AODE counts values: "

@@ -84,7 +84,7 @@ class NetworkClassifier(TableClassifier):
     def _learn(self, X: Any, y: Any, sample_weight: Any, criteria: tuple[Criterion, ...] = ()) -> Learnt:
         """Search for the best network by all criteria, by default the classifier's own."""
         cases = self._cases(X, y, sample_weight)
-        schema, table = cases.encoded(self.discretize)
+        schema, table = cases.encoded(self.discretize, self.missing)
         cases.warn_of_traps(schema)
         check_numbers(schema, table)
         search = self._search(cases.classes, table.total_weight)
@@ -287,7 +287,8 @@ class NetworkClassifier(TableClassifier):
             With columns "class" and "component" (as far as the feature depends on them), "given", the level of its
             parent among the features if that is discrete, then "level" and "probability" of a discrete feature, "rate"
             of counts, "intercept", "slope" and "variance" of a regression on a continuous parent, or "mean" and
-            "variance", in the column's unit, of other numbers and of a number that is constant.
+            "variance", in the column's unit, of other numbers and of a number that is constant. Where it counts whether
+            a value is there, "missing" is the probability that it is not.
         """
         check_is_fitted(self)
         columns = feature_parameters(self.network_, self.schema_, feature, self.classes_.tolist())

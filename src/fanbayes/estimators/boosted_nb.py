@@ -116,15 +116,15 @@ class BoostedNBClassifier(TableClassifier):
     def _fit(self, *given: Any) -> Self:
         cases = self._cases(*given)
         rows = cases.training_table()
-        cases.warn_of_traps(rows.schema)
+        cases.warn_of_traps(rows.schema_with(self.missing))
         lone = "the only round is naive Bayes" if self.n_rounds == "auto" else "scores are not scaled"
         splits = split_rows(_N_FOLDS, cases, rows.table, seed_of(self.random_state), None, f"{lone}; label more rows")
-        settings, pool = Settings(float(self.alpha), self.combination), thread_pool(self._n_threads())
+        settings, pool = Settings(float(self.alpha), self.combination, self.missing), thread_pool(self._n_threads())
         n_rounds = None if isinstance(self.n_rounds, str) else int(self.n_rounds)
         with steps(bool(self.verbose)) as report:
             choice = choose(rows, splits, settings, n_rounds, int(self.max_rounds), pool)
             report("rounds tried in each fold", len(choice.log_scores))
-            view, table = rows.view("mdlp", rows.labels)
+            view, table = rows.view("mdlp", rows.labels, self.missing)
             boosted = fit_boosted(table, view.schema, rows.n_classes, settings, choice, pool)
         self.classes_ = cases.classes
         self.schema_ = view.schema

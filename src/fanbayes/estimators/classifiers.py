@@ -166,6 +166,11 @@ class FANClassifier(_HiddenClassifier):
         Of continuous columns; by default normal. "poisson" is for counts: whole numbers from 0 to 1e12, never binned.
         Log-likelihood and scores are then those beside a Poisson distribution of the column's mean, and not comparable
         with those of a normal one.
+    missing : {"ignorable", "informative"}, default="ignorable"
+        Whether it tells something that a value is missing. If not, it is left out (values are missing at random). If it
+        does, whether it is there depends on class and component: a Bernoulli distribution for each cell and each column
+        of which some, but not all, values are missing in training. A column that was complete in training tells
+        nothing by being incomplete, nor does one that is absent as a whole (`allow_missing_columns`).
     handle_unknown : {"missing", "error"}, default="missing"
         A category that was not seen in training counts as missing, or is an error.
     allow_missing_columns : bool, default=False
@@ -242,7 +247,7 @@ class FANClassifier(_HiddenClassifier):
         return replace(found, structure_of=lambda _: fan(sizes, "per_class"), per_class=False)
 
     def _arcs(self, schema: Schema, table: EncodedTable) -> ArcSearch | None:
-        return None if self.tree == "none" else ArcSearch(table.collapsed(), self.tree == "full")
+        return None if self.tree == "none" else ArcSearch(table.collapsed(), self.tree == "full", None, schema.apart)
 
     @property
     def components_per_class_(self) -> dict[Any, int]:

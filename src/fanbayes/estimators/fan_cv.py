@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fanbayes.arrays import Floats
 from fanbayes.data.frames import from_user_table, rows_of, to_user_table
+from fanbayes.data.schema import Missing
 from fanbayes.data.state import Arrays, State, entry, read_table
 from fanbayes.data.views import Encodings
 from fanbayes.estimators.progress import steps
@@ -103,6 +104,9 @@ class FANClassifierCV(TableClassifier):
     effort: Effort = "default"
     cv: Any = 5
     random_state: Any = None
+
+    # What the other classifiers let choose.
+    missing: Missing = field(default="ignorable", init=False)
 
     # ------------------------------------------------------------ fitting
 

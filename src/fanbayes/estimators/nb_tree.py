@@ -110,7 +110,7 @@ class NBTreeClassifier(TableClassifier):
     def _fit(self, *given: Any) -> Self:
         cases = self._cases(*given)
         rows = cases.training_table()
-        cases.warn_of_traps(rows.schema)
+        cases.warn_of_traps(rows.schema_with(self.missing))
         seed = seed_of(self.random_state)
         settings = Settings(
             self.split_score,
@@ -124,7 +124,7 @@ class NBTreeClassifier(TableClassifier):
         n_units, folds = deal(rows.labels, rows.table.case_weights, rows.table, N_FOLDS, seed, None)
         if n_units < 2 * N_FOLDS:  # too few to judge a split by
             folds = folds[:0]
-        view, table = rows.view("mdlp", rows.labels)
+        view, table = rows.view("mdlp", rows.labels, self.missing)
         pool = thread_pool(self._n_threads())
         self.nb_tree_ = fit_tree(table, view.schema, folds, rows.n_classes, settings, pool)
         self.classes_ = cases.classes

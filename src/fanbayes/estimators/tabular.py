@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from fanbayes.arrays import Floats
 from fanbayes.data.frames import to_user_rows
 from fanbayes.data.mdl import cut_points
-from fanbayes.data.schema import Schema, category_mask
+from fanbayes.data.schema import Missing, Schema, category_mask
 from fanbayes.data.sources import Source
 from fanbayes.data.state import Arrays, State
 from fanbayes.data.table import EncodedTable, encode_table, learn_table
@@ -70,13 +70,15 @@ class Cases:
     is_declared: bool
     distributions: dict[int, str]
 
-    def encoded(self, discretize: Literal["none", "mdlp"]) -> tuple[Schema, EncodedTable]:
-        """What the columns are, binned or not, and the rows."""
+    def encoded(
+        self, discretize: Literal["none", "mdlp"], missing: Missing = "ignorable"
+    ) -> tuple[Schema, EncodedTable]:
+        """What the columns are, binned or not, with or without indicators, and the rows."""
         cuts = None
         if discretize == "mdlp":
             cuts = partial(cut_points, labels=self.labels, n_classes=len(self.classes), weight=self.weights)
         columns = (self.sources, self.is_category, self.frame)
-        return learn_table(*columns, self.labels, self.weights, cuts, self.distributions)
+        return learn_table(*columns, self.labels, self.weights, cuts, self.distributions, missing)
 
     def training_table(self) -> TrainingTable:
         """The rows, encoded once, for models that see the columns in several ways."""
@@ -101,6 +103,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     _is_generative: ClassVar[bool] = True
 
     categorical_features: Any = "from_dtype"
+    missing: Missing = "ignorable"
     handle_unknown: Literal["missing", "error"] = "missing"
     allow_missing_columns: bool = False
     n_jobs: int | None = None
@@ -183,6 +186,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return {}
 
     def _check_parameters(self) -> None:
+        require_choice("missing", self.missing, ("ignorable", "informative"))
         require_choice("handle_unknown", self.handle_unknown, ("missing", "error"))
         if not isinstance(self.allow_missing_columns, (bool, np.bool_)):
             raise TypeError(f"allow_missing_columns={self.allow_missing_columns!r} must be True or False")
@@ -199,7 +203,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """The rows as each schema encodes them; the discrete columns of all are the same."""
         rows = read_rows(self, X, reset=False)
         sources = list(rows.sources())
-        tables = tuple(encode_table(schema, sources, len(rows)) for schema in schemas)
+        tables = tuple(encode_table(schema, sources, len(rows), rows.absent) for schema in schemas)
         self._judge_unseen(unseen_categories(schemas[0], sources, tables[0]))
         check_numbers(schemas[0], tables[0])
         return Encodings(schemas, tables)
@@ -327,7 +331,8 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         X : like the rows it was fitted on
-            A value of a binned column is uniform within its interval.
+            A value of a binned column is uniform within its interval. With `missing="informative"` values are missing
+            as often as the model says; else none is.
         y : ndarray of shape (n_samples,)
         """
         check_is_fitted(self)

@@ -80,7 +80,7 @@ class TANClassifier(NetworkClassifier):
         )
 
     def _arcs(self, schema: Schema, table: EncodedTable) -> ArcSearch:
-        return ArcSearch(table.collapsed(), self.tree == "full", self._root(schema))
+        return ArcSearch(table.collapsed(), self.tree == "full", self._root(schema), schema.apart)
 
     def _root(self, schema: Schema) -> int | None:
         """Column of the layout where the tree begins."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any
 
@@ -68,10 +68,14 @@ def seed_of(random_state: Any) -> int:
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of a user, checked: an array of shape (n_rows, n_columns) or a data frame, and its columns' names."""
+    """Rows of a user, checked: an array of shape (n_rows, n_columns) or a data frame, and its columns' names.
+
+    Columns that the user's frame did not have are there, empty; `absent` names them.
+    """
 
     content: NDArray[Any] | nw.DataFrame[Any]
     names: list[str]
+    absent: frozenset[str] = frozenset()
 
     def __len__(self) -> int:
         return len(self.content)
@@ -90,7 +94,8 @@ class Rows:
     def take(self, keep: NDArray[np.bool_]) -> Rows:
         """Some of the rows, by a mask."""
         content = self.content
-        return Rows(content[keep] if isinstance(content, np.ndarray) else content.filter(keep.tolist()), self.names)
+        kept = content[keep] if isinstance(content, np.ndarray) else content.filter(keep.tolist())
+        return replace(self, content=kept)
 
 
 def read_rows(estimator: Any, X: Any, *, reset: bool) -> Rows:
@@ -118,7 +123,7 @@ def read_rows(estimator: Any, X: Any, *, reset: bool) -> Rows:
     for found, what in zip(frame.shape, ("sample", "feature")):
         if found == 0:
             raise ValueError(f"Found array with 0 {what}(s) (shape={frame.shape}) while a minimum of 1 is required.")
-    return Rows(frame, [str(n) for n in frame.columns])
+    return Rows(frame, [str(n) for n in frame.columns], frozenset(absent))
 
 
 def _with_absent_columns(frame: nw.DataFrame[Any], known: Sequence[str]) -> tuple[nw.DataFrame[Any], list[str]]:

@@ -168,7 +168,8 @@ def _attribute_block(
     for k, m in enumerate(members):
         mine = np.flatnonzero(member_of == k)
         by_column = _log_probabilities(m, complete.ravel()) * m.model.feature_weights[:, None]
-        terms[:, m.feature_of[:, None], mine] = by_column
+        for j, of_column in zip(m.feature_of.tolist(), np.moveaxis(by_column, 1, 0)):
+            terms[:, j, mine] += of_column
     terms = np.moveaxis(terms.reshape(n_rows, n_each, n_features, -1), 1, 2).reshape(n_rows, n_features, -1)
     with np.errstate(divide="ignore"):  # an improbable completion may have weight 0
         log_owner_weight = np.log(weight)[:, :, None] + np.log([m.weight for m in members])

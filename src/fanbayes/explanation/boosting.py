@@ -19,6 +19,7 @@ from fanbayes.data.views import Encodings
 from fanbayes.explanation.contributions import (
     Explanation,
     attribute,
+    by_feature,
     chosen_pairs,
     missing_values,
     told,
@@ -49,11 +50,10 @@ def explain_boosted(
     log_proba = boosted.posterior(Encodings((schema,), (table,)), "log_proba", pool)
     chosen = chosen_pairs(log_proba, classes, pair)
     found = attribute(boosted.additive, table, chosen)
-    by_feature = np.zeros((table.n_rows, len(schema.columns)))
-    by_feature[:, schema.discrete] = found.contributions
+    found = replace(found, contributions=by_feature(schema, found.contributions))
     prior = np.log(boosted.class_prior)[chosen] @ [1.0, -1.0]
     is_empty = np.asarray(missing_cells(table).all(axis=1))
-    found = without_evidence(replace(found, contributions=by_feature), is_empty, prior)
+    found = without_evidence(found, is_empty, prior)
     gain = information_gain(boosted.networks[0], schema, np.exp(log_proba), missing_values(schema, table))
     return told(found, "component", schema, table, classes[chosen], gain)
 
@@ -64,9 +64,9 @@ def score_parameters(boosted: Boosted, feature: str | int, classes: Sequence[Any
     Returns
     -------
     dict of equally long columns "class", "level" and "score"
+        Where it counts whether a value is there, the level None stands for what is missing.
     """
-    j = boosted.schema.position(feature)
-    names, scores = level_names(boosted.schema[j]), _centred(boosted, j)
+    names, scores = _scores(boosted, boosted.schema.position(feature))
     return {
         "class": [label for label in classes for _ in names],
         "level": names * len(classes),
@@ -77,15 +77,30 @@ def score_parameters(boosted: Boosted, feature: str | int, classes: Sequence[Any
 def strongest_scores(boosted: Boosted, classes: Sequence[Any]) -> list[dict[str, Any]]:
     """Entries of all score tables, the largest first, whatever their sign; of two classes, those of the second."""
     found = []
-    for j in boosted.schema.discrete:
-        names, scores = level_names(boosted.schema[j]), _centred(boosted, j)
+    for j in boosted.schema.features:
+        names, scores = _scores(boosted, j)
         shown = range(len(classes)) if len(classes) != 2 else [1]  # the first has the same with the other sign
         found += [
-            {"feature": boosted.schema[j].name, "level": name, "class": classes[c], "score": float(scores[k, c])}
+            {
+                "feature": boosted.schema[j].name,
+                "level": "(missing)" if name is None else name,
+                "class": classes[c],
+                "score": float(scores[k, c]),
+            }
             for k, name in enumerate(names)
             for c in shown
         ]
     return sorted(found, key=lambda entry: -abs(entry["score"]))
+
+
+def _scores(boosted: Boosted, j: int) -> tuple[list[Any], Floats]:
+    """Levels of a feature, and their scores (n_levels, n_classes); None is that it is missing, where that counts."""
+    schema = boosted.schema
+    names, scores = level_names(schema[j]), _centred(boosted, j)
+    if j not in schema.indicator_of:
+        return names, scores
+    seen, missing = _centred(boosted, schema.indicator_of[j])
+    return [*names, None], np.vstack([scores + seen, missing])
 
 
 def _centred(boosted: Boosted, j: int) -> Floats:

@@ -34,7 +34,7 @@ from scipy.special import logsumexp, softmax
 
 from fanbayes.arrays import Floats, Ints, Mask
 from fanbayes.data.frames import to_user_table
-from fanbayes.data.schema import Schema
+from fanbayes.data.schema import Column, Schema
 from fanbayes.data.table import EncodedTable
 from fanbayes.explanation.information import information_gain
 from fanbayes.explanation.tree import column_log_prob, tree_information_gain
@@ -94,7 +94,8 @@ class Explanation(Attribution):
     ----------
     kind_of_part : "component", "member" of an average, "star", or "leaf" of a tree
     features : names of the features, without those that have no parameters
-    values : for each feature its value in each row, as text; None where missing
+    values : for each feature its value in each row, as text; None where missing, but "(missing)" where that counts,
+        and "(unknown)" where it counts that there is a value, which was not seen in training
     classes : (n_rows, 2)
         Each row's class and the one it is compared with.
     information : (n_rows, n_features)
@@ -112,7 +113,8 @@ class Explanation(Attribution):
     def table(self) -> Any:
         """Contributions: "row", "class", "against", "feature", "value", "contribution", first the "(prior)".
 
-        A missing value is null, or "(expected)" where an average has filled it in, or a tree splits on it.
+        A missing value is null, or "(missing)" where it counts that it is, or "(expected)" where an average has filled
+        it in, or a tree splits on it.
         """
         n, width = len(self.log_odds), len(self.features) + 1
         values = [
@@ -185,14 +187,21 @@ def explain(
     first = np.searchsorted(network.structure.class_of, np.arange(network.structure.n_classes))
     chosen = chosen_pairs(np.logaddexp.reduceat(log_states, first, axis=1), classes, pair)
     found = attribute(network, table, chosen)
-    by_feature = np.zeros((table.n_rows, len(schema.columns)))
-    by_feature[:, schema.discrete + schema.continuous] = found.contributions
     missing = missing_values(schema, table)
     if isinstance(network.layout, TreeLayout):
         gain = tree_information_gain(network, schema, table, missing)
     else:
         gain = information_gain(network, schema, softmax(log_states, axis=1), missing, table.numbers)
-    return told(replace(found, contributions=by_feature), "component", schema, table, classes[chosen], gain)
+    found = replace(found, contributions=by_feature(schema, found.contributions))
+    return told(found, "component", schema, table, classes[chosen], gain)
+
+
+def by_feature(schema: Schema, contributions: Floats) -> Floats:
+    """Contributions (n_rows, n_features), of those of the columns of the layout; an indicator's are its column's."""
+    found = np.zeros((len(contributions), len(schema.columns)))
+    for j, of_column in zip(schema.feature_of.tolist(), contributions.T):
+        found[:, j] += of_column
+    return found
 
 
 def told(
@@ -207,11 +216,11 @@ def told(
 
     Parameters
     ----------
-    found : with contributions of all columns of the schema
+    found : with contributions of the features
     classes : (n_rows, 2)
-    gain : (n_rows, n_columns), NaN where observed
+    gain : (n_rows, n_features), NaN where observed
     """
-    columns = sorted(schema.discrete + schema.continuous)
+    columns = schema.features
     return Explanation(
         found.log_odds,
         found.prior,
@@ -390,19 +399,30 @@ def chosen_pairs(log_classes: Floats, classes: NDArray[Any], pair: Sequence[Any]
 
 
 def missing_values(schema: Schema, table: EncodedTable) -> NDArray[np.bool_]:
-    """Where a column with parameters is missing (n_rows, n_columns)."""
-    missing = np.zeros((table.n_rows, len(schema.columns)), dtype=bool)
+    """Where a column with parameters is missing (n_rows, n_columns); not an indicator."""
+    missing = np.zeros((table.n_rows, len(schema.columns) + len(schema.indicators)), dtype=bool)
     missing[:, schema.discrete] = table.codes_of_columns() == table.layout.n_levels
     missing[:, schema.continuous] = np.isnan(table.numbers)
-    return missing
+    return missing[:, : len(schema.columns)]
 
 
 def values_as_text(schema: Schema, table: EncodedTable) -> tuple[tuple[str | None, ...], ...]:
-    """Values of each column with parameters, row by row; None where missing."""
+    """Values of each feature, row by row; None where missing, unless that counts."""
     values: dict[int, tuple[str | None, ...]] = {}
     for j, z in zip(schema.continuous, table.numbers.T):
         values[j] = tuple(None if x != x else f"{x:.12g}" for x in schema[j].restore(z).tolist())
     for j, codes in zip(schema.discrete, table.codes_of_columns().T):
         names = [*map(str, level_names(schema[j])), None]
         values[j] = tuple(names[code] for code in codes.tolist())
-    return tuple(values[j] for j in sorted(values))
+    for j, indicator in schema.indicator_of.items():
+        said = {"True": "(missing)", "False": _only_value(schema[j])}  # of what has no value of its own
+        own = values.get(j, (None,) * table.n_rows)
+        values[j] = tuple(said.get(str(i)) if x is None else x for x, i in zip(own, values[indicator]))
+    return tuple(values[j] for j in schema.features)
+
+
+def _only_value(column: Column) -> str:
+    """What a column holds if none of its known values is there, but one is."""
+    if column.is_informative:
+        return "(unknown)"
+    return f"{column.low:.12g}" if column.kind != "discrete" else str(column.levels[0])

@@ -40,6 +40,7 @@ def describe_features(schema: Schema, information: Floats, **more: Floats) -> li
             "feature": schema[j].name,
             "kind": schema[j].kind,
             "levels": schema[j].n_levels,
+            "missing": "informative" if j in schema.indicator_of else "ignorable",
             "information": float(information[j]),
             **{name: float(values[j]) for name, values in more.items()},
         }

@@ -12,6 +12,7 @@ its block gives (`Block.density`). Numbers that are correlated given the state a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
@@ -27,14 +28,36 @@ _NUMBERS_AT_ONCE = 1 << 21
 
 
 def feature_information(network: Network, schema: Schema) -> Floats:
-    """Mutual information of each column with the class (n_columns,), in nats; 0 for one without parameters.
+    """Mutual information of each feature with the class (n_features,), in nats; 0 for one without parameters.
 
     Where features depend on each other, that of their marginals (`marginal_network`).
     """
     network = marginal_network(network)
     prior = np.exp(network.log_weight[0])[None, :]
-    gain = information_gain(network, schema, prior, np.ones((1, len(schema.columns)), dtype=bool))
+    gain = np.zeros((1, len(schema.columns)))
+    for j in schema.features:
+        density, weight = feature_density(network, schema, j)
+        fill(gain[:, j], network, prior, density[network.structure.cell_of], weight)
     return gain.ravel()
+
+
+Density = Callable[[Network, Schema, int], tuple[Floats, Floats]]
+
+
+def column_density(network: Network, schema: Schema, j: int) -> tuple[Floats, Floats]:
+    """Points to sum or integrate over: p(x_j | cell) (n_cells, n), and their weights (n,)."""
+    if j not in schema.position_in_layout:
+        return np.ones((network.structure.n_cells, 1)), np.ones(1)
+    return network.column(schema.position_in_layout[j]).density()
+
+
+def feature_density(network: Network, schema: Schema, j: int) -> tuple[Floats, Floats]:
+    """The same of what may be found in a row; where it counts that the value is missing, this is one more point."""
+    density, weight = column_density(network, schema, j)
+    if j not in schema.indicator_of:
+        return density, weight
+    seen, missing = column_density(network, schema, schema.indicator_of[j])[0].T
+    return np.column_stack([density * seen[:, None], missing]), np.append(weight, 1.0)
 
 
 def information_gain(
@@ -47,7 +70,7 @@ def information_gain(
     network : Network of one
     schema : Schema of its columns
     states : p(s | x) (n_rows, n_states)
-    wanted : (n_rows, n_columns), where it is asked for
+    wanted : (n_rows, n_columns), where it is asked for, of columns that have parameters
     numbers : (n_rows, n_numbers), those that the rows have; where they are correlated it is asked for all others
 
     Returns
@@ -57,9 +80,10 @@ def information_gain(
     gain = np.where(wanted, 0.0, np.nan)
     cells = network.structure.cell_of
     normals = None if numbers is None else network.terms.normals
-    for k, j in enumerate(schema.discrete if normals is not None else schema.discrete + schema.continuous):
-        density, weight = network.column(k).density()
-        fill(gain[:, j], network, states, density[cells], weight)
+    for j in range(len(schema.columns)):
+        if j in schema.place and (normals is None or schema[j].kind != "continuous"):
+            density, weight = column_density(network, schema, j)
+            fill(gain[:, j], network, states, density[cells], weight)
     if normals is not None and numbers is not None:
         block = Gaussian(1, len(normals.group), 0.0, None)
         for row, column, *theta in normals.conditionals(numbers):

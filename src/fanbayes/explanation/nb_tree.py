@@ -15,7 +15,7 @@ it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -29,11 +29,13 @@ from fanbayes.explanation.average import MixturePath
 from fanbayes.explanation.contributions import (
     Attribution,
     Explanation,
+    by_feature,
     check_sum,
     chosen_pairs,
     missing_values,
     told,
 )
+from fanbayes.explanation.information import Density, column_density, feature_density
 from fanbayes.learning.e_step import ThreadPool
 from fanbayes.learning.ensembles.nb_tree import NBTree
 from fanbayes.model.blocks.categorical import level_names
@@ -72,13 +74,10 @@ def explain_tree(
         for at in range(0, len(rows), step):
             some = rows[at : at + step]
             part, states = paths.attribute(table.only(some), leaves, log_share[at : at + step], pairs[some], some)
+            part = replace(part, contributions=by_feature(schema, part.contributions))
             for f in fields(Attribution):
-                of_part = getattr(part, f.name)
-                if f.name == "contributions":
-                    found.contributions[some[:, None], schema.discrete] = of_part
-                else:
-                    getattr(found, f.name)[some] = of_part
-            gain[some] = paths.information(states, missing[some])
+                getattr(found, f.name)[some] = getattr(part, f.name)
+            gain[some] = paths.information(states, missing[some], column_density)
     return told(found, "leaf", schema, table, classes[pairs], gain)
 
 
@@ -170,26 +169,25 @@ class _Paths:
         states = [np.exp(log_share[:, [m]]) * q for m, q in enumerate(within)]
         return found, [(int(k), q) for k, q in zip(leaves, states)]
 
-    def information(self, states: list[tuple[int, Floats]], wanted: Mask) -> Floats:
-        """I(C; X_i | x) (n_rows, n_columns) of what is wanted, NaN elsewhere, given p(k, c, h | x) of each leaf.
+    def information(self, states: list[tuple[int, Floats]], wanted: Mask, density_of: Density) -> Floats:
+        """I(C; X_i | x) (n_rows, n_features) of what is wanted, NaN elsewhere, given p(k, c, h | x) of each leaf.
 
         The joint probability of class and value is the mixture over the leaves, each of which has some of the values.
         """
         schema, K = self.model.schema, self._prior.shape[1]
         gain = np.where(wanted, 0.0, np.nan)
-        for number, j in enumerate(schema.discrete):
+        for j in schema.features:
             rows = np.flatnonzero(wanted[:, j])
             if not len(rows):
                 continue
-            joint = np.zeros((len(rows), K, schema[j].n_levels))
+            joint: Floats | float = 0.0  # (n_rows, n_classes, n_points)
             for k, q in states:
                 leaf = self.model.leaves[k]
-                density = leaf.column(number).density()[0][leaf.structure.cell_of]  # (n_states, n_levels)
-                for c in range(K):
-                    mine = leaf.structure.class_of == c
-                    joint[:, c] += q[rows][:, mine] @ density[mine]
-            of_class, of_level = joint.sum(axis=2, keepdims=True), joint.sum(axis=1, keepdims=True)
-            terms = xlogy(joint, joint) - xlogy(joint, of_class) - xlogy(joint, of_level)
+                density = density_of(leaf, schema, j)[0][leaf.structure.cell_of]  # (n_states, n_points)
+                of_class = [leaf.structure.class_of == c for c in range(K)]
+                joint = joint + np.stack([q[rows][:, mine] @ density[mine] for mine in of_class], axis=1)
+            p = np.asarray(joint)
+            terms = xlogy(p, p) - xlogy(p, p.sum(axis=2, keepdims=True)) - xlogy(p, p.sum(axis=1, keepdims=True))
             gain[rows, j] = np.maximum(terms.sum(axis=(1, 2)), 0.0)
         return gain
 
@@ -201,7 +199,8 @@ def tree_information(model: NBTree) -> Floats:
     """Mutual information of each column with the class (n_columns,), in nats, under the mixture of all leaves."""
     leaves = enumerate(zip(model.shares.tolist(), model.leaves))
     states = [(k, share * np.exp(leaf.log_weight)) for k, (share, leaf) in leaves]
-    return _Paths(model).information(states, np.ones((1, len(model.schema.columns)), dtype=bool)).ravel()
+    wanted = np.ones((1, len(model.schema.columns)), dtype=bool)
+    return _Paths(model).information(states, wanted, feature_density).ravel()
 
 
 def describe_tree(model: NBTree, classes: Sequence[Any]) -> list[dict[str, Any]]:

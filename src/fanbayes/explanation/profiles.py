@@ -58,9 +58,8 @@ def component_profiles(network: Network, schema: Schema) -> Profiles:
     share = np.exp(log_share)
     traits: list[tuple[str, Any]] = []
     mean, variance = [np.empty((0, len(share)))], [np.empty((0, len(share)))]
-    for j, column in enumerate(schema.columns):
-        if not column.is_informative:
-            continue
+    for j in sorted(schema.position_in_layout):
+        column = schema[j]
         names = [None] if column.kind == "continuous" else level_names(column)
         skip = int(len(names) == 2)
         m, v = network.column(schema.position_in_layout[j]).traits()

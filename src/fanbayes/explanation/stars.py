@@ -25,6 +25,7 @@ from fanbayes.data.views import Encodings
 from fanbayes.explanation.contributions import (
     Attribution,
     Explanation,
+    by_feature,
     check_sum,
     chosen_pairs,
     missing_values,
@@ -54,10 +55,9 @@ def explain_stars(
     chosen = chosen_pairs(model.posterior(rows, "log_proba", pool), classes, pair)
     levels = model.layout.first_level[:-1] + table.codes_of_columns()  # (n_rows, n_discrete)
     found = attribute_stars(model, levels, chosen)
-    by_feature = np.zeros((table.n_rows, len(schema.columns)))
-    by_feature[:, schema.discrete] = found.contributions
+    found = replace(found, contributions=by_feature(schema, found.contributions))
     gain = _information_gain(model, table, missing_values(schema, table), pool)
-    return told(replace(found, contributions=by_feature), "star", schema, table, classes[chosen], gain)
+    return told(found, "star", schema, table, classes[chosen], gain)
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ def attribute_stars(model: AODE, levels: Ints, pairs: Ints) -> Attribution:
         best = np.argmax(one.log_components, axis=1)
         row = np.arange(len(some))
         star = np.full(one.log_components.shape, -1)
-        star[components.row, components.slot] = np.array([*model.schema.discrete, -1])[components.star]
+        star[components.row, components.slot] = np.append(model.schema.feature_of, -1)[components.star]
         found = Attribution(
             one.log_joint - other.log_joint,
             one.log_prior - other.log_prior,
@@ -169,10 +169,8 @@ def _terms(model: AODE, levels: Ints, of: _Components, classes: Ints) -> _Terms:
 def _information_gain(model: AODE, table: EncodedTable, wanted: NDArray[np.bool_], pool: ThreadPool) -> Floats:
     """I(C; X_i | x) of what rows lack, (n_rows, n_columns), under the mean of all stars; NaN where not wanted."""
     gain = np.where(wanted, 0.0, np.nan)
-    for place, j in enumerate(model.schema.discrete):
-        rows = np.flatnonzero(wanted[:, j])
-        if len(rows) == 0:
-            continue
+    for j in np.flatnonzero(wanted.any(axis=0)).tolist():
+        rows, place = np.flatnonzero(wanted[:, j]), model.schema.place[j]
         few = table.only(rows)
         log_p = np.stack([model.log_joint(_with(few, place, v), pool) for v in range(model.schema[j].n_levels)])
         joint = np.exp(log_p - logsumexp(log_p, axis=(0, 2), keepdims=True))  # (levels, rows, classes)
@@ -197,10 +195,23 @@ def _mutual_information(joint: Floats) -> Floats:
 
 
 def star_information(model: AODE) -> Floats:
-    """Mutual information of each column with the class (n_columns,), in its own star; 0 for one without parameters."""
-    information = np.zeros(len(model.schema.columns))
-    joint = np.exp(model.tables.joint)
-    for place, j in enumerate(model.schema.discrete):
-        begin, end = model.layout.first_level[place], model.layout.missing_level[place]
-        information[j] = _mutual_information(joint[begin:end, None])[0]
+    """Mutual information of each feature with the class (n_features,), in its own star; 0 for one without parameters.
+
+    Where it counts whether a value is there, that it is missing is one more level.
+    """
+    schema = model.schema
+    information = np.zeros(len(schema.columns))
+
+    def joint(j: int) -> Floats:
+        """p(c, x_j) (levels, classes)."""
+        return np.exp(model.tables.joint[model.levels(schema.place[j])])
+
+    for j in schema.features:
+        if j not in schema.indicator_of:
+            found = joint(j)
+        else:
+            seen, missing = joint(schema.indicator_of[j])
+            own = joint(j) if j in schema.place else np.ones((1, len(seen)))
+            found = np.vstack([own / own.sum(axis=0) * seen, missing])
+        information[j] = _mutual_information(found[:, None])[0]
     return information

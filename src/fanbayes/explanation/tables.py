@@ -11,6 +11,7 @@ from fanbayes.data.schema import Schema
 from fanbayes.model.blocks.categorical import level_names
 from fanbayes.model.network import Network
 from fanbayes.model.tree import TreeLayout
+from fanbayes.model.tree_network import marginal_network
 
 
 def feature_parameters(
@@ -23,7 +24,8 @@ def feature_parameters(
     dict of equally long columns
         "class" and "component" as far as the feature depends on them, "given", the level of its discrete parent if it
         has one, then what its block describes: "level" and "probability", "mean" and "variance", "rate", or
-        "intercept", "slope" and "variance" of its regression on a continuous parent.
+        "intercept", "slope" and "variance" of its regression on a continuous parent; last "missing", the probability
+        that it is missing, where that counts.
     """
     j = schema.position(feature)
     column, n = schema[j], network.structure.n_cells
@@ -37,11 +39,16 @@ def feature_parameters(
     levels = {"level": parts[0]["level"]} if "level" in parts[0] else {}
     table = _product(_cells(network, classes), given, levels)
     # Of cells, parts and levels: (n_parts, n_levels, n_cells) -> the order of the table.
-    return table | {
+    table |= {
         name: np.moveaxis(np.stack([part[name] for part in parts]), -1, 0).ravel().tolist()
         for name in parts[0]
         if name != "level"
     }
+    if j in schema.indicator_of:
+        p = marginal_network(network).column(schema.position_in_layout[schema.indicator_of[j]]).traits()[0][1]
+        n_each = len(next(iter(table.values()))) // n
+        table["missing"] = np.repeat(p, n_each).tolist()
+    return table
 
 
 def _parts(network: Network, schema: Schema, j: int) -> tuple[list[dict[str, Any]], dict[str, list[Any]]]:

@@ -75,8 +75,8 @@ def tree_information_gain(network: Network, schema: Schema, table: EncodedTable,
     assert isinstance(layout, TreeLayout)
     gain = np.where(wanted, 0.0, np.nan)
     codes, numbers = table.codes_of_columns(), table.numbers
-    for i, j in enumerate(schema.discrete + schema.continuous):
-        rows = np.flatnonzero(wanted[:, j])
+    for j in np.flatnonzero(wanted.any(axis=0)).tolist():
+        i, rows = schema.position_in_layout[j], np.flatnonzero(wanted[:, j])
         if i >= layout.base.n_discrete and schema[j].distribution != "gaussian":  # it has no arcs
             states = softmax(known_log_states(layout, codes, numbers, network.terms), axis=1)
             density, weight = network.column(int(layout.first_part[i])).density()

@@ -12,6 +12,9 @@ root drops out of its product, a missing root is summed out (it qualifies if N_i
 
 The mean of *all* stars is one, too. Where all values qualify, which they do with m = 1 if all levels occur, it is the
 prediction; elsewhere p(x) is still its density, and p(c | x) that of the stars that qualify.
+
+Where it counts whether a value is there, its indicator is a feature like any other, but independent of the value given
+the class: F(c, x_i, x_j) of the two is F(c, x_i) F(c, x_j) / N_c.
 """
 
 from __future__ import annotations
@@ -157,14 +160,12 @@ class AODE:
         """Log p(x_j | c, x_i) of levels of the flat axis, none missing: (..., n_classes), or of a class each."""
         of: Any = slice(self.n_classes) if classes is None else classes
         nothing = self.layout.missing_level[self._column(level)]
-        return np.asarray(
-            self.tables.pair[self._pair(root, level), of] - self.tables.pair[self._pair(root, nothing), of]
-        )
+        return np.asarray(self.tables.pair[self.pair(root, level), of] - self.tables.pair[self.pair(root, nothing), of])
 
     def _column(self, level: Ints) -> Ints:
         return self.layout.column_of[level]
 
-    def _pair(self, one: Ints, other: Ints) -> Ints:
+    def pair(self, one: Ints, other: Ints) -> Ints:
         """Where the pair of two levels of different columns is kept."""
         first = self.layout.first_level
         low, high = np.minimum(one, other), np.maximum(one, other)
@@ -225,17 +226,17 @@ class AODE:
             return in_own_units(self.schema, codes, np.empty((0, n)), rng), classes
         classes, star = np.empty(n, dtype=np.intp), rng.integers(layout.n_discrete, size=n)
         for i in np.unique(star):
-            rows, levels = np.flatnonzero(star == i), self._levels(i)
+            rows, levels = np.flatnonzero(star == i), self.levels(i)
             p = softmax(self.tables.joint[levels])  # (levels, classes)
             root, classes[rows] = np.divmod(rng.choice(p.size, len(rows), p=p.ravel()), self.n_classes)
             codes[i, rows] = root
             for j in range(layout.n_discrete):
                 if j != i:
-                    p = np.exp(self.log_given(levels[:, None], self._levels(j)))  # (root, levels of j, classes)
+                    p = np.exp(self.log_given(levels[:, None], self.levels(j)))  # (root, levels of j, classes)
                     codes[j, rows] = _drawn(p[root, :, classes[rows]], rng)
         return in_own_units(self.schema, codes, np.empty((0, n)), rng), classes
 
-    def _levels(self, i: int) -> Ints:
+    def levels(self, i: int) -> Ints:
         """Levels of a column on the flat axis, without "missing"."""
         return np.arange(self.layout.first_level[i], self.layout.missing_level[i])
 
@@ -312,6 +313,11 @@ def count_stars(
             blocks = found[len(out) * begin * n_classes : len(out) * stop * n_classes]
             by_column = blocks.reshape(end - j, len(out), size, n_classes).swapaxes(0, 1)
             out[:, begin:stop] = by_column.reshape(len(out), stop - begin, n_classes)
+    for j, indicator in schema.indicator_of.items():
+        if j in schema.place:  # no row has a value that is missing: the two are independent given the class
+            value, missing = (model.levels(schema.place[k]) for k in (j, indicator))
+            expected = level_counts[value][:, None] * level_counts[missing] / class_counts
+            pair_counts[model.pair(value[:, None], missing)] = expected
     return model
 
 

@@ -116,7 +116,9 @@ class Imputer:
     def fills_of_columns(self) -> Mask:
         """Which columns of the schema are filled in (n_columns,); False for those without parameters."""
         fills = np.zeros(len(self.schema.columns), dtype=bool)
-        fills[self.schema.discrete + self.schema.continuous] = self.fills
+        for j, filled_in in zip(self.schema.discrete + self.schema.continuous, self.fills.tolist()):
+            if j < len(fills):  # no indicator
+                fills[j] = filled_in
         return fills
 
     def complete(self, table: EncodedTable, pool: ThreadPool, n_points: int = N_POINTS) -> Completions:
@@ -155,6 +157,8 @@ def filled(table: EncodedTable, schema: Schema, done: Completions) -> EncodedTab
     discrete_at, number_at = ({j: k for k, j in enumerate(places)} for places in (base.discrete, base.continuous))
     for k, j in enumerate(schema.discrete):
         column = schema[j]
+        if j >= len(schema.columns):  # an indicator: what is missing stays so
+            continue
         codes = narrow[:, k] if k < narrow.shape[1] else wide[:, k - narrow.shape[1]]  # a view
         where = codes == column.n_levels
         if column.kind == "discrete":

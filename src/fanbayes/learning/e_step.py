@@ -32,7 +32,7 @@ def thread_pool(n_threads: int) -> ThreadPool:
 def e_step(table: EncodedTable, terms: Terms, hard: bool, pool: ThreadPool) -> Statistics:
     """Statistics of all rows under each network: expected (8), or of the best completion (9) if `hard`."""
     blocks = n_blocks(table, terms.structure)
-    *arrays, sums = _native.e_step(table.rows, *_arguments(terms), hard, blocks, pool)
+    *arrays, sums = _native.e_step(table.rows, *native_terms(terms), hard, blocks, pool)
     return Statistics(*arrays, *sums)
 
 
@@ -45,11 +45,12 @@ def posterior(
     """Probabilities of classes (n_rows, n_classes), or log p(s, x) of states (n_rows, n_states)."""
     structure = terms.structure
     out = np.empty((table.n_rows, structure.n_states if what == "states" else structure.n_classes))
-    _native.posterior(table.rows, *_arguments(terms), what, out, _n_blocks(table, structure, 1), pool)
+    _native.posterior(table.rows, *native_terms(terms), what, out, _n_blocks(table, structure, 1), pool)
     return out
 
 
-def _arguments(t: Terms) -> tuple[_native.States, Floats, Floats, Floats, int, Floats]:
+def native_terms(t: Terms) -> tuple[_native.States, Floats, Floats, Floats, int, Floats]:
+    """States and terms as the native core takes them."""
     weight, table, numeric, regression = map(np.ascontiguousarray, (t.log_weight, t.log_table, t.numeric, t.regression))
     return t.structure.native, weight, table, numeric, t.n_linear, regression
 

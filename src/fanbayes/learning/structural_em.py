@@ -7,6 +7,7 @@ on, until a tree comes again. Within one tree no step of EM can fall; of the tre
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from fanbayes.data.table import EncodedTable
@@ -33,11 +34,13 @@ class ArcSearch:
     rows : EncodedTable, not fused
     full : whether all columns are joined, or only where the score rises by it
     root : column of the layout to begin with; None: the one that tells most about the state
+    apart : columns of the layout that are never joined, each with the other one: a value and its indicator
     """
 
     rows: EncodedTable
     full: bool
-    root: int | None = None
+    root: int | None
+    apart: Mapping[int, int]
 
 
 def fit_trees(
@@ -51,7 +54,7 @@ def fit_trees(
     nothing_hidden = structure.n_components == 1 and problem.data.is_labelled
     for _ in range(MOST_TREES):
         rows = completed(arcs.rows, network, pool)
-        tree = best_tree(rows, price, full=arcs.full, root=arcs.root, pool=pool)
+        tree = best_tree(rows, price, full=arcs.full, root=arcs.root, pool=pool, apart=arcs.apart)
         if tree.parent in seen or tree.n_arcs == 0:
             break
         seen.add(tree.parent)

@@ -16,7 +16,9 @@ so that nothing quadratic is kept.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import numpy as np
 from scipy.special import logsumexp, xlogy
@@ -73,7 +75,15 @@ def completed(table: EncodedTable, network: Network, pool: ThreadPool) -> Comple
     return CompletedRows(found, n_states)
 
 
-def best_tree(rows: CompletedRows, price: float, *, full: bool, root: int | None, pool: ThreadPool) -> Tree:
+def best_tree(
+    rows: CompletedRows,
+    price: float,
+    *,
+    full: bool,
+    root: int | None,
+    pool: ThreadPool,
+    apart: Mapping[int, int] = MappingProxyType({}),
+) -> Tree:
     """The tree of largest weight.
 
     Parameters
@@ -81,6 +91,7 @@ def best_tree(rows: CompletedRows, price: float, *, full: bool, root: int | None
     price : what an arc has to gain for each of its parameters
     full : whether columns are joined whatever the price
     root : column to begin with; None: the one that tells most about the state
+    apart : columns that are never joined, each with the other one
     """
     weights = _Weights(rows, 0.0 if full else price, pool)
     n_discrete, n = weights.n_discrete, weights.n_columns
@@ -98,6 +109,8 @@ def best_tree(rows: CompletedRows, price: float, *, full: bool, root: int | None
         left[i] = False
         others = np.flatnonzero(left)
         found = weights.of(i, others)
+        if i in apart:
+            found[others == apart[i]] = -np.inf
         better = found > gain[others]
         gain[others[better]], parent[others[better]] = found[better], i
     worth = [

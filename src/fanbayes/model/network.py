@@ -189,7 +189,7 @@ class Model:
             if own is None:
                 return None
             arguments |= own
-        factors = [(f.entry.tolist(), f.parent.tolist()) for f in self.structure.factors]
+        factors = [f.native for f in self.structure.factors]
         return _native.MStep(factors=factors, n_cells=self.structure.n_cells, alpha=self.options.alpha, **arguments)
 
     @property

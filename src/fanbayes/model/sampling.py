@@ -49,7 +49,10 @@ def draw(
 def in_own_units(
     schema: Schema, codes: NDArray[np.intp], numbers: NDArray[np.float64], rng: np.random.Generator
 ) -> list[NDArray[Any]]:
-    """All columns of a schema, each (n,), given codes (n_discrete, n) and numbers (n_numbers, n) of the informative."""
+    """All columns of a schema, each (n,), given codes (n_discrete, n) and numbers (n_numbers, n) of the informative.
+
+    Values are missing where indicators say so.
+    """
     n = codes.shape[1]
     columns: list[NDArray[Any]] = []
     for j, column in enumerate(schema.columns):
@@ -58,6 +61,9 @@ def in_own_units(
         else:
             known = codes[schema.place[j]] if column.is_informative else np.zeros(n, dtype=np.intp)
             columns.append(_values(column, known, rng))
+    for j, indicator in schema.indicator_of.items():
+        is_missing = codes[schema.place[indicator]] == 1
+        columns[j][is_missing] = None if schema[j].kind == "discrete" else np.nan
     return columns
 
 

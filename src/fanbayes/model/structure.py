@@ -64,6 +64,11 @@ class Factor:
         return table
 
     @property
+    def native(self) -> tuple[list[int], list[int]]:
+        """Entry and parent, for the native core."""
+        return self.entry.tolist(), self.parent.tolist()
+
+    @property
     def n_parameters(self) -> int:
         """Free parameters: entries less one per distribution."""
         return len(self.parent) - len(self.first)

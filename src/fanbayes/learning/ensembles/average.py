@@ -48,7 +48,10 @@ class Member:
 
 @dataclass(frozen=True)
 class Average:
-    """Members, the weightiest first, and what fills in missing values for them."""
+    """Members, the weightiest first, and what fills in missing values for them.
+
+    The schema of the imputer has all indicators that a member's has.
+    """
 
     members: tuple[Member, ...]
     imputer: Imputer
@@ -162,7 +165,8 @@ class Average:
         structure = entry(imputer, "structure", dict)
         network = read_network(structure, groups["imputer"], schema, n_classes, FAN, bounded=True)
         order = schema.discrete + schema.continuous
-        return cls(tuple(found), Imputer(network, schema, np.array([fills[j] for j in order], dtype=bool)))
+        of_layout = np.array([j < len(fills) and fills[j] for j in order], dtype=bool)
+        return cls(tuple(found), Imputer(network, schema, of_layout))
 
 
 def _read_view(values: dict[str, Any], arrays: Arrays, base: Schema) -> View:

@@ -30,7 +30,7 @@ from scipy.special import log_softmax, softmax
 
 from fanbayes.arrays import AnyInts, Floats
 from fanbayes.data.caching import cached_property, fields_only
-from fanbayes.data.schema import Schema
+from fanbayes.data.schema import Missing, Schema
 from fanbayes.data.state import Arrays, State, entry, grouped, prefixed, read_array, require, require_names
 from fanbayes.data.table import EncodedTable
 from fanbayes.data.views import Encodings, TrainingTable
@@ -53,10 +53,11 @@ MOST_SCALE = 1e3
 
 @dataclass(frozen=True)
 class Settings:
-    """What is added to every count, and how rounds are combined."""
+    """What is added to every count, how rounds are combined, and whether it matters what is missing."""
 
     alpha: float
     combination: Combination
+    missing: Missing = "ignorable"
 
 
 # Errors closer than this to none, or to those of chance, are so by rounding.
@@ -149,7 +150,7 @@ def choose(
     """
     if not splits:
         return Choice(n_rounds or 1, np.empty(0), np.empty(0))
-    parts = [_parts(rows, split) for split in splits]
+    parts = [_parts(rows, split, settings.missing) for split in splits]
     paths = [_held_out_scores(*part, rows.n_classes, settings, pool) for part in parts]
     labels = np.concatenate([held_out.labels for _, held_out in parts])
     cases = np.concatenate([held_out.case_weights for _, held_out in parts])
@@ -169,10 +170,10 @@ def choose(
     return Choice(n_rounds or best + 1, scales, log_scores)
 
 
-def _parts(rows: TrainingTable, split: Split) -> tuple[EncodedTable, EncodedTable]:
+def _parts(rows: TrainingTable, split: Split, missing: Missing) -> tuple[EncodedTable, EncodedTable]:
     """Rows to learn from and rows held out, both binned by what the first ones tell."""
     train, test = split
-    _, table = rows.view("mdlp", np.where(train > 0, rows.labels, -1).astype(np.int32))
+    _, table = rows.view("mdlp", np.where(train > 0, rows.labels, -1).astype(np.int32), missing)
     table = table.fused()
     return replace(table, weights=train).only(train > 0), replace(table, weights=test).only(test > 0)
 

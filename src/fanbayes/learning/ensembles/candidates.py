@@ -25,6 +25,9 @@ Effort = Literal["fast", "default", "best"]
 # Threads share the folds and the members; each of these is fitted by one.
 LONE_THREAD: ThreadPool = None
 
+# How much it costs a fine-tuned model to move from where EM has led, in cases.
+STRENGTH = 0.3
+
 
 @dataclass(frozen=True)
 class Family:
@@ -64,7 +67,7 @@ class Family:
         found = fit_size(problem, search, size, labelled_naive_bayes(problem, n_classes), None)
         if found is None:
             raise FloatingPointError("every start degenerated; look for columns of extreme values")
-        tuned = fine_tune(table, found.network, LONE_THREAD) if self.fine_tuned else None
+        tuned = fine_tune(table, found.network, [STRENGTH], LONE_THREAD)[0] if self.fine_tuned else None
         return WeightedPredictor(view, found.network, tuned, neutral(len(view.schema.columns), n_classes))
 
 

@@ -104,7 +104,7 @@ class Block(ABC):
 
     @property
     def n_steps(self) -> int:
-        """What discriminative fine-tuning may move in a cell."""
+        """What discriminative fine-tuning moves in a cell: log probabilities, a mean, the coefficients of a line."""
         return 0
 
     @classmethod
@@ -165,12 +165,12 @@ class Block(ABC):
         """Parameters to start from; strength : (..., n_cells), 0 leaves a cell as it is."""
 
     def move(self, cells: Floats, shared: Floats, steps: Floats) -> Parameters:
-        """Parameters after the steps (..., n_steps, n_cells) of discriminative fine-tuning."""
-        return cells, shared
+        """Parameters after the steps (..., n_steps, n_cells) of discriminative fine-tuning.
 
-    def gradient(self, statistics: Floats, cells: Floats, shared: Floats) -> Floats:
-        """Derivative of the log-likelihood by the steps, at no step (..., n_steps, n_cells)."""
-        return np.zeros((*cells.shape[:-2], 0, self.n_cells))
+        Which they are follows from `term`, as the native core knows of no more: what is added to a "lookup"'s log
+        probabilities, to the mean of a "normal" or the coefficients of a "regression", in standard deviations.
+        """
+        return cells, shared
 
     def native_arguments(self) -> dict[str, Any] | None:
         """What the native M-step has to be told of it; None where it has no `estimate` and `log_prior` of it."""

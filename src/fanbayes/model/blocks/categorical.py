@@ -107,10 +107,6 @@ class Categorical(Block):
         """Add to the log probabilities; they are not normalised any more."""
         return _without_missing(cells + steps, self.layout), shared
 
-    def gradient(self, statistics: Floats, cells: Floats, shared: Floats) -> Floats:
-        """Return the counts."""
-        return _without_missing(statistics.copy(), self.layout)
-
     def native_arguments(self) -> dict[str, Any]:
         """Where the levels of each column begin."""
         return {"first_level": self.layout.first_level.tolist()}

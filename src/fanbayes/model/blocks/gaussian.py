@@ -99,12 +99,6 @@ class Gaussian(Normal):
         """Log density of the normal-inverse-gamma prior; (7) maximises nothing, then 0."""
         return np.zeros(cells.shape[:-2]) if self.estimator == "paper" else super().log_prior(cells, shared)
 
-    def gradient(self, statistics: Floats, cells: Floats, shared: Floats) -> Floats:
-        """By the means, in standard deviations."""
-        mean, sigma2 = self.unpack(cells, shared)
-        n, first, _ = self._sums(statistics)
-        return np.asarray((first - n * mean) / np.sqrt(sigma2))
-
     def native_arguments(self) -> dict[str, Any]:
         """How many columns, and all that `estimate` knows."""
         return {

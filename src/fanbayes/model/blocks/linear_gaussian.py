@@ -94,13 +94,6 @@ class LinearGaussian(Normal):
         around = xx - x * mean_x - slope * (2 * (xp - x * mean_p) - slope * (pp - p * mean_p))
         return n, np.maximum(around, 0.0) + n * (mean_x - intercept - slope * mean_p) ** 2
 
-    def gradient(self, statistics: Floats, cells: Floats, shared: Floats) -> Floats:
-        """By intercepts and slopes, in standard deviations."""
-        n, x, _, p, pp, xp = self._sums(statistics)
-        intercept, slope, sigma2 = self.lines(cells, shared)
-        residuals = x - n * intercept - slope * p, xp - intercept * p - slope * pp
-        return np.concatenate([r / np.sqrt(sigma2) for r in residuals], axis=-2)
-
     def lines(self, cells: Floats, shared: Floats) -> tuple[Floats, Floats, Floats]:
         """Intercept, slope and variance of each pair and cell, (..., n_columns, n_cells) each."""
         coefficients, sigma2 = self.unpack(cells, shared)
