@@ -97,10 +97,12 @@ compare:
 	@test -n "$(OLD)" || { echo "Which commits? OLD=commit, and NEW=commit unless it is HEAD"; exit 2; }
 	python3 benchmarks/agreement/compare.py $(OLD) $(NEW)
 
-# Probabilities against those of other classifiers on the datasets of DATA: hours, but it goes on where it stopped.
-quality: need-data .bench-venv/.installed
-	.bench-venv/bin/python benchmarks/quality/run.py --data $(DATA)
-	.bench-venv/bin/python benchmarks/quality/report.py --records build/quality
+# Probabilities against those of other classifiers on the datasets of DATA, or on those that come with the library and those
+# of OpenML that can be reached: hours, but it goes on where it stopped.
+quality: .bench-venv/.installed
+	.bench-venv/bin/python benchmarks/quality/run.py $(if $(DATA),--data $(DATA))
+	.bench-venv/bin/python benchmarks/quality/timing.py $(if $(DATA),--data $(DATA))
+	.bench-venv/bin/python benchmarks/quality/report.py --records build/quality $(if $(DATA),,--out build/quality/page)
 
 # Everything that is published, by the code as it is: hours. First all is run, into a folder of this commit, so that it
 # goes on where it stopped and takes nothing over from another commit; only then are files of the project written.
@@ -109,6 +111,7 @@ published: need-data .venv/.installed .bench-venv/.installed
 	.venv/bin/fanbayes study simulated --suite $(DATA) --out $(RUN)/simulated --jobs 2
 	.venv/bin/fanbayes study real --models all --suite $(DATA) --out $(RUN)/relatives --jobs 2
 	.bench-venv/bin/python benchmarks/quality/run.py --data $(DATA) --out $(RUN)/quality
+	.bench-venv/bin/python benchmarks/quality/timing.py --data $(DATA) --out $(RUN)/quality
 	.bench-venv/bin/python benchmarks/run.py $(SECTIONS) --data $(DATA) --out $(RUN)/speed
 	.bench-venv/bin/python benchmarks/quality/report.py --records $(RUN)/quality
 	$(PY) benchmarks/publish.py $(RUN)

@@ -186,40 +186,6 @@ def test_results_of_a_run_are_put_where_they_are_published(tmp_path):
     assert (root / "benchmarks" / "results" / "memory.json").read_text() == "{}"
 
 
-def test_the_comparison_is_run_and_resumed_as_the_studies_are(tmp_path):
-    """Its pages need nothing but the records, which know their run; whether a goal was reached can be stored."""
-    code = """if True:
-        import json, sys, types
-        from pathlib import Path
-
-        sys.modules["lightgbm"] = types.SimpleNamespace(LGBMClassifier=None)  # of a peer that is not run here
-        from plan import QualityPlan
-        from report import summarise
-        from fanbayes.datasets import load_suite
-        from fanbayes.study.runner import run_study
-
-        suite, out = load_suite("builtin").only(["lenses", "balloons"]), Path(sys.argv[1])
-        plans = {"a": QualityPlan(["nb"]), "b": QualityPlan(["nb", "fm"])}
-        runs = [run_study(plan, suite, out, about={"commit": name}) for name, plan in plans.items()]
-        summarise(out, "nb", out)
-        found = json.loads((out / "summary.json").read_bytes())
-        met = {goal["reached"]["all"] and goal["reached"]["all"]["met"] for goal in found["goals"]}
-        print(json.dumps([[[run.n_tasks, run.n_resumed] for run in runs], found["runs"], sorted(met, key=str)]))
-    """
-    told = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path)],
-        cwd=ROOT / "benchmarks" / "quality",
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    tasks, runs, met = json.loads(told.stdout)
-    assert tasks == [[20, 0], [40, 20]]
-    assert runs == [{"commit": "a", "records": {"nb": 20}}, {"commit": "b", "records": {"fm": 20}}]
-    assert None in met
-    assert {True, False} & set(met)
-
-
 def test_a_run_says_when_where_and_by_what_it_was_made():
     found = environment(("numpy",))
     assert set(found) == {"date", "fanbayes", "commit", "python", "numpy", "platform", "processor", "cores"}

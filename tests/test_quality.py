@@ -246,10 +246,17 @@ def test_a_toy_suite_from_tables_to_pages(tmp_path):
     assert failed == {("svm", "toy1")}
     weights = [one["chosen"]["weights"] for one in records if one["criterion"] == "stack complete"]
     assert {tuple(weight) for weight in weights} == {("logistic", "svm"), ("logistic",)}
-    # A second run, and a second folder, have nothing left to do.
-    again = run_study(toy, suite, tmp_path / "peers", about={"date": "later", "fanbayes": "1", "commit": "d"})
+    # The same again has nothing left to do; another folder may have what is missing here.
+    later = {"date": "later", "fanbayes": "1", "commit": "d"}
+    again = run_study(toy, suite, tmp_path / "peers", about=later)
     assert again.n_resumed == again.n_tasks
-    found = summary(*merged([(head, records), (head, records)]), "nb")
+    run_study(QualityPlan(("fm",), ("test",)), suite, tmp_path / "ours", about=later)
+    found = summary(*merged([(head, records), read_study(tmp_path / "ours")]), "nb")
+    assert [(run["commit"], set(run["records"])) for run in found["runs"]] == [
+        ("c", {"logistic", "nb", "stack", "svm"}),
+        ("d", {"fm"}),
+    ]
+    assert {goal["reached"]["all"] and goal["reached"]["all"]["met"] for goal in found["goals"]} == {None, True, False}
     assert {one["method"]: one["n_failed"] for one in found["scopes"][0]["standings"]}["svm"] == 1
     assert found["failures"][0]["why"].startswith("ValueError: too many rows")
     assert [one["key"] for one in found["scenarios"]] == [*AT_TEST, "rows50", "noise10"]
