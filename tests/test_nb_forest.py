@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.optimize import minimize
 
 from fanbayes import NBClassifier, _native
 from fanbayes.data.state import StateError
@@ -196,7 +197,29 @@ def test_nodes_have_shares_and_networks_of_their_cases_and_the_best_cuts():
                 for j, found in network(trees, coding, t, at).items():
                     if codes[i, j] < coding.n_codes[j]:
                         expected[i, place] += found[coding.level[j, codes[i, j]]]
-    np.testing.assert_allclose(components, expected, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(components, expected / 2, rtol=1e-4, atol=1e-4)  # each left out by two trees
+
+
+def test_weights_maximise_the_penalised_log_score():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 90).astype(np.int32)
+    components = rng.normal(size=(90, 5, 3)).astype(np.float32)
+    components[np.arange(90), :, y] += np.array([1.0, 0.5, 0.0, 0.2, -0.5], dtype=np.float32)  # the last is against it
+    weights, folds = rng.choice([1.0, 2.0], 90), (np.arange(90) % 2).astype(np.int32)
+    log_prior, usual, scale = np.log([0.2, 0.3, 0.5]), np.full(5, 0.2), np.full(5, 0.5)
+
+    def penalised(w, cases):
+        scores = log_prior + np.einsum("nsk,s->nk", components[cases].astype(float), w)
+        log_p = scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)
+        return (((w - usual) / scale) ** 2).sum() - weights[cases] @ log_p[np.arange(len(cases)), y[cases]]
+
+    args = (log_prior.tolist(), usual.tolist(), scale.tolist(), None)
+    found = _native.forest_weights(components, y, weights, folds, 2, *args)
+    for w, cases in zip(found, (np.arange(90), np.arange(1, 90, 2), np.arange(0, 90, 2))):
+        best = minimize(penalised, usual, (cases,), "L-BFGS-B", bounds=[(0, 30)] * 5)
+        assert penalised(w, cases) <= best.fun + 1e-6
+        assert (w >= 0).all()
+    assert found[0, -1] == 0 < found[0, 0]
 
 
 # ---------------------------------------------------------------- what it is good for

@@ -54,13 +54,10 @@ class Conditional {
                 shift(regression_ + (4 * j + which) * K, origin_.regression + (4 * j + which) * K);
     }
 
-    void pass(const double* steps, Shares shares) {
-        move(steps);
-        e_step_(passes_, shares);
-    }
-
-    // Statistics of the factors' entries and of the levels; returns what is behind them.
-    double* collect_discrete(double* to) const {
+    // Of the log-likelihood by the steps: statistics of the factors' entries and of the levels; and, with
+    // d = slope x + intercept, the derivative of -d^2 is sqrt(2) d.
+    void derivatives(double* to) const {
+        const size_t K = shape_.n_cells;
         for (const Factor& f : factors_) {
             std::fill_n(to, f.parent.size(), 0.0);
             for (size_t s = 0; s < n_states_; ++s) to[f.entry[s]] += statistics_.states[s];
@@ -68,14 +65,8 @@ class Conditional {
         }
         std::copy_n(statistics_.counts, levels(), to);
         for (int64_t end : rows_.level_ends())  // "missing" does not move
-            std::fill_n(to + size_t(end - 1) * shape_.n_cells, shape_.n_cells, 0.0);
-        return to + levels();
-    }
-
-    // Of the log-likelihood by the steps. With d = slope x + intercept, the derivative of -d^2 is sqrt(2) d.
-    void derivatives(double* to) const {
-        const size_t K = shape_.n_cells;
-        to = collect_discrete(to);
+            std::fill_n(to + size_t(end - 1) * K, K, 0.0);
+        to += levels();
         for (size_t j = 0; j < n_normal_; ++j, to += K) {
             const double *N = statistics_.moments + 3 * j * K, *x = N + K, *slope = numeric_ + 3 * j * K,
                          *intercept = slope + K;
@@ -122,22 +113,11 @@ class Conditional {
 
     // Minus the objective, and its gradient.
     double loss(const double* steps, double* gradient) {
-        pass(steps, Shares::contrast);
+        move(steps);
+        e_step_(passes_, Shares::contrast);
         derivatives(gradient);
         for (size_t i = 0; i < size(); ++i) gradient[i] = strength * steps[i] - gradient[i];
         return 0.5 * strength * dot(steps, steps, size()) - statistics_.log_likelihood;
-    }
-
-    // About the second derivatives of the loss, as if every step were alone: those of the penalty and the expected
-    // squares of the derivatives, numbers being a standard deviation from their means.
-    void curvature(const double* steps, double* out) {
-        const size_t K = shape_.n_cells, n = size();
-        pass(steps, Shares::information);
-        double* to = collect_discrete(out);
-        for (size_t j = 0; j < n_normal_; ++j) to = std::copy_n(statistics_.moments + 3 * j * K, K, to);
-        for (size_t which : {0, 4})  // N, sum p^2
-            for (size_t j = 0; j < n_pairs_; ++j) to = std::copy_n(statistics_.regression + (6 * j + which) * K, K, to);
-        for (size_t i = 0; i < n; ++i) out[i] += strength;
     }
 };
 
@@ -148,12 +128,11 @@ void fine_tune(const Rows& rows, const States& states, const std::vector<Factor>
                double* out) {
     Conditional conditional(rows, states, factors, network, n_blocks, pool);
     const size_t n = conditional.size();
-    std::vector<double> steps(n), curvature(n);
+    std::vector<double> steps(n);
     for (double strength : options.strengths) {
         conditional.strength = strength;
-        conditional.curvature(steps.data(), curvature.data());
         minimise({n, [&](const double* at, double* gradient) { return conditional.loss(at, gradient); },
-                  curvature.data(), options.tolerance, options.most_steps, between},
+                  options.tolerance, options.most_steps, between},
                  steps.data());
         out = std::copy(steps.begin(), steps.end(), out);
     }

@@ -68,10 +68,8 @@ struct Inputs {
 enum class Shares {
     expected,       // p(s | x, c), or p(s | x) without a label (8)
     most_probable,  // 1 in the most probable state (9)
-    contrast,       // p(s | x, c) - p(s | x): the derivative of log p(c | x) by log p(s, x); log p(c_l | x_l) takes the
+    contrast        // p(s | x, c) - p(s | x): the derivative of log p(c | x) by log p(s, x); log p(c_l | x_l) takes the
                     // place of log p(x_l, c_l) in the sums, and a row without a label counts for nothing
-    information     // p(s | x, c)^2 p(c | x) (1 - p(c | x)), c the class of s: the expected square of that, if the
-                    // network were right; the sums are 0
 };
 
 // Lazy EM may freeze a row whose most probable state has a probability of at least 1 - UNCERTAIN.

@@ -47,9 +47,6 @@ struct RowSums {
     RowSums from(int i) const { return {top + i, total + i, most + i}; }
 };
 
-// Whether labelled rows are seen beside the other classes, too.
-inline bool takes_all_states(Shares shares) { return shares == Shares::contrast || shares == Shares::information; }
-
 // Maximum, sum, ... of each of R rows of `a`, (R, NV * W).
 template <int W, int NV, int R, typename Op>
 ALWAYS_INLINE void reduce_rows(const double* a, double* out, Op op) {
@@ -266,22 +263,7 @@ constexpr double IMPROBABLE = 0x1p-900;
     for (int h = 0; h < H; ++h) own[h] *= job.weight(row[0]) / total;
 }
 
-// From p(s, x) / exp(top) of n rows to `Shares::information`.
-[[gnu::noinline]] void square_contrasts(const Job& job, Ordered rows, int n, RowSums sums) {
-    const int H = job.in.shape.n_components, C = job.in.shape.n_classes;
-    double* own = job.tile;
-    for (int i = 0; i < n; ++i) {
-        for (int c = 0; c < C; ++c, own += H) {
-            const double mass = reduce_array(own, H, PLUS), p = mass / sums.total[i];
-            const double scale = mass > 0 ? job.weight(rows[i]) * p * (1 - p) : 0.0;
-            for (int h = 0; h < H && mass > 0; ++h) own[h] = scale * (own[h] / mass) * (own[h] / mass);
-        }
-        sums.top[i] = 0;
-        sums.total[i] = 1;
-    }
-}
-
-// From scores of n rows of class c to `Shares::contrast`, where top + log(total) is log p(c | x), or `information`.
+// From scores of n rows of class c to `Shares::contrast`; top + log(total) is log p(c | x).
 template <typename Cut>
 void contrast_tile(const Job& job, int c, Ordered rows, int S, int n, RowSums sums) {
     double* a = job.tile;
@@ -291,7 +273,6 @@ void contrast_tile(const Job& job, int c, Ordered rows, int S, int n, RowSums su
     change_tile<Cut>(a, S, n, [&](int i, auto x) { return x - sums.top[i]; });
     exp_of_negatives(a, n * S);
     reduce_tile<Cut>(a, S, n, sums.total, PLUS);
-    if (job.shares == Shares::information) return square_contrasts(job, rows, n, sums);
     for (int i = 0; i < n; ++i) {
         ratio[i] = reduce_array(a + i * S + c * H, H, PLUS) / sums.total[i];  // p(c | x)
         share[i] = -job.weight(rows[i]) / sums.total[i];
@@ -388,7 +369,7 @@ void e_step_rows(const Job& job, const StateRange& range, int c, Ordered rows, i
         if (range.weight)
             for (int i = 0; i < n; ++i)
                 for (int k = S - 1; k >= 0; --k) a[i * S + k] = a[i * S + k % K] + range.weight[k];
-        if (takes_all_states(job.shares)) contrast_tile<Cut>(job, c, own, S, n, sums.from(done));
+        if (job.shares == Shares::contrast) contrast_tile<Cut>(job, c, own, S, n, sums.from(done));
         else complete_tile<Cut>(job, own, S, n, sums.from(done));
         const bool labelled = S == job.in.shape.n_components;
         const int n_frozen = job.frozen.statistics ? partition_tile(a, own, S, n, labelled, sums.from(done)) : 0;
@@ -535,9 +516,10 @@ void e_step(const Inputs& in, RowRange& range, Shares shares, Statistics& out, d
         for (int i = 0; range.chosen && i < n; ++i) order[i] = range.chosen[at + order[i]];
         for (int c = -1, first = 0; c < C; first = bucket[c + 1], ++c) {
             const int n_rows = bucket[c + 1] - first;
-            if (n_rows == 0 || (c < 0 && takes_all_states(shares))) continue;
+            const bool contrasts = shares == Shares::contrast;
+            if (n_rows == 0 || (c < 0 && contrasts)) continue;
             const Ordered rows{order + first, range.chosen ? 0 : at};
-            if (c < 0 || takes_all_states(shares)) of_all(job, all, c, rows, n_rows, sums);
+            if (c < 0 || contrasts) of_all(job, all, c, rows, n_rows, sums);
             else of_class(job, job.states_of(c), c, rows, n_rows, sums);
             add_log_likelihood(job, range, c, rows, n_rows, sums);
         }

@@ -41,6 +41,7 @@ class Minimisation {
     Vector moves_[MEMORY], changes_[MEMORY];
     double products_[MEMORY];  // of the two
     size_t n_known_ = 0;
+    double scale_ = 1;  // of the inverse of the second derivatives, by the last step
 
     // Minus the gradient times what is known of the inverse of the second derivatives; returns the slope along it.
     double aim() {
@@ -52,8 +53,7 @@ class Minimisation {
             share[m] = dot(moves_[m].data(), direction_.data(), n_) / products_[m];
             for (size_t i = 0; i < n_; ++i) direction_[i] -= share[m] * changes_[m][i];
         }
-        const double scale = last_scale();
-        for (size_t i = 0; i < n_; ++i) direction_[i] *= scale / task_.curvature[i];
+        for (double& d : direction_) d *= scale_;
         for (size_t k = oldest; k < n_known_; ++k) {
             const size_t m = k % MEMORY;
             const double missing = share[m] - dot(changes_[m].data(), direction_.data(), n_) / products_[m];
@@ -61,14 +61,6 @@ class Minimisation {
         }
         for (double& d : direction_) d = -d;
         return dot(gradient_.data(), direction_.data(), n_);
-    }
-
-    // By how much the curvature given was too large along the last step.
-    double last_scale() const {
-        if (n_known_ == 0) return 1.0;
-        const size_t m = (n_known_ - 1) % MEMORY;
-        const Vector& change = changes_[m];
-        return products_[m] / sum_of(n_, [&](size_t i) { return change[i] * change[i] / task_.curvature[i]; });
     }
 
     Trial evaluate(const double* point, double t) {
@@ -102,7 +94,9 @@ class Minimisation {
             changes_[m][i] = next_gradient_[i] - gradient_[i];
         }
         products_[m] = dot(moves_[m].data(), changes_[m].data(), n_);
-        if (products_[m] > 0) ++n_known_;  // else by rounding alone
+        if (!(products_[m] > 0)) return;  // by rounding alone
+        scale_ = products_[m] / dot(changes_[m].data(), changes_[m].data(), n_);
+        ++n_known_;
     }
 
   public:
@@ -111,6 +105,7 @@ class Minimisation {
 
     void operator()(double* point) {
         loss_ = task_.loss(point, gradient_.data());
+        scale_ = 1 / std::sqrt(dot(gradient_.data(), gradient_.data(), n_));  // the first trial goes a unit far
         for (int step = 0; step < task_.most_steps; ++step) {
             double loss = loss_;
             const double slope = aim();

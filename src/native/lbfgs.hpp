@@ -1,4 +1,4 @@
-// Minimisation of a smooth function of many variables: L-BFGS (Liu & Nocedal 1989), preconditioned by a diagonal.
+// Minimisation of a smooth function of many variables: L-BFGS (Liu & Nocedal 1989).
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,6 @@ namespace fanbayes {
 struct Descent {
     size_t n;                                            // variables
     std::function<double(const double*, double*)> loss;  // of the point (n,); writes its gradient (n,)
-    const double* curvature;                             // (n,) about the second derivatives, all positive
     double tolerance;                                    // ends when a step gains less than this share of the loss
     int most_steps;
     std::function<void()> between;  // is called after each step, and may throw

@@ -568,6 +568,27 @@ nb::tuple grow_forest(In<uint8_t, 2> codes, In<int32_t, 1> labels, In<double, 1>
         array_of(std::move(held_out), {n, nb_forest::N_COMPONENTS, K}));
 }
 
+Out forest_weights(In<float, 3> components, In<int32_t, 1> labels, In<double, 1> weights, In<int32_t, 1> folds,
+                   size_t n_folds, std::vector<double> log_prior, const std::vector<double>& usual,
+                   const std::vector<double>& scale, ThreadPool* pool) {
+    const size_t n = components.shape(0), K = log_prior.size();
+    require(components.shape(1) == nb_forest::N_COMPONENTS && components.shape(2) == K && K > 0,
+            "components: (cases, components, classes)");
+    require(labels.shape(0) == n && weights.shape(0) == n && folds.shape(0) == n, "a label, weight and fold a case");
+    require(usual.size() == nb_forest::N_COMPONENTS && scale.size() == usual.size(), "a usual weight a component");
+    for (double s : scale) require(s > 0, "scales are positive");
+    for (size_t i = 0; i < n; ++i)
+        require(0 <= labels.data()[i] && size_t(labels.data()[i]) < K, "a label lies outside of the classes");
+    const nb_forest::Judged judged{components.data(), labels.data(), folds.data(),        weights.data(), n,
+                                   n_folds,           std::move(log_prior)};
+    std::vector<double> found;
+    {
+        nb::gil_scoped_release release;
+        found = nb_forest::learn_weights(judged, usual, scale, or_caller(pool));
+    }
+    return array_of(std::move(found), {1 + n_folds, nb_forest::N_COMPONENTS});
+}
+
 // Trees that predict. All is checked, so that no path leaves a tree and no look-up a table.
 struct HeldForest {
     In<int64_t, 1> first_node, first_number;
@@ -1051,6 +1072,9 @@ NB_MODULE(_core, m) {
     m.def("grow_forest", &grow_forest, nb::arg("codes"), nb::arg("labels"), nb::arg("weights"), nb::arg("parts"),
           nb::arg("n_codes"), nb::arg("is_ordered"), nb::arg("level"), nb::arg("n_levels"), nb::arg("prior"),
           nb::arg("min_split"), nb::arg("min_network"), nb::arg("n_known"), nb::arg("seed"),
+          nb::arg("pool").none());
+    m.def("forest_weights", &forest_weights, nb::arg("components"), nb::arg("labels"), nb::arg("weights"),
+          nb::arg("folds"), nb::arg("n_folds"), nb::arg("log_prior"), nb::arg("usual"), nb::arg("scale"),
           nb::arg("pool").none());
     nb::class_<HeldForest>(m, "Forest")
         .def(nb::init<In<int64_t, 1>, In<int64_t, 1>, In<int32_t, 1>, In<int32_t, 1>, In<int32_t, 1>, In<uint64_t, 1>,

@@ -51,10 +51,25 @@ struct Trees {
     size_t n_trees() const { return first_node.size() - 1; }
 };
 
-// Grows the trees of all groups. `held_out` (n, N_COMPONENTS, n_classes) is the sum over the trees that have left out
+// Grows the trees of all groups. `held_out` (n, N_COMPONENTS, n_classes) is the mean over the trees that have left out
 // a case; zeros when it comes.
 Trees grow(const Cases& cases, const Columns& columns, const std::vector<double>& prior, const Settings& settings,
            float* held_out, ThreadPool& pool);
+
+// Cases that were left out, and what was said of them.
+struct Judged {
+    const float* components;  // (n, N_COMPONENTS, n_classes)
+    const int32_t *labels, *folds;
+    const double* weights;
+    size_t n, n_folds;
+    std::vector<double> log_prior;
+};
+
+// Weights w of the components: none negative, and such that the sum over cases of -log p(label) with
+// log p(c) = log_prior + w . components + const, plus the sum of ((w - usual) / scale)^2, is least. First by all cases,
+// then by those outside of each fold: (1 + n_folds, N_COMPONENTS).
+std::vector<double> learn_weights(const Judged& judged, const std::vector<double>& usual,
+                                  const std::vector<double>& scale, ThreadPool& pool);
 
 // Trees that predict: one vector a node, one table a network, both weighted.
 struct Forest {

@@ -179,9 +179,22 @@ def grow_forest(
 ) -> tuple[NDArray[Any], ...]:
     """Grow trees with naive Bayes in the nodes: the arrays of `Trees`, and what they say of the cases left out.
 
-    The values of nodes are of shape (nodes, 3, classes), the last array is of shape (cases, 5, classes), summed over
-    trees.
+    The values of nodes are of shape (nodes, 3, classes), the last array is of shape (cases, 5, classes), means
+    over trees.
     """
+
+def forest_weights(
+    components: NDArray[np.float32],  # (cases, 5, classes)
+    labels: NDArray[np.int32],  # (cases,)
+    weights: Floats,  # (cases,)
+    folds: NDArray[np.int32],  # (cases,)
+    n_folds: int,
+    log_prior: Sequence[float],  # (classes,)
+    usual: Sequence[float],  # (5,), towards which they are shrunk
+    scale: Sequence[float],  # (5,), by how much they may differ from these
+    pool: ThreadPool | None,
+) -> Floats:
+    """Weights of the components that predict the labels best (1 + n_folds, 5): by all cases, and without each fold."""
 
 class Forest:
     """Trees that predict (`learning/ensembles/nb_forest.py`); checks on construction that no path leaves a tree."""

@@ -22,8 +22,9 @@ from fanbayes.data.table import EncodedTable
 from fanbayes.learning.e_step import ThreadPool, n_blocks, native_terms
 from fanbayes.model.network import Network
 
-# The search ends when a step gains less than this share of the loss.
-TOLERANCE = 1e-5
+# The search ends when a step gains less than this share of the loss. A tenth of it cost half as many passes again on 16
+# sets, and gained nothing on rows held out.
+TOLERANCE = 1e-4
 MOST_STEPS = 100
 
 

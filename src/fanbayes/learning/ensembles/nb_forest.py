@@ -18,10 +18,11 @@ the steps from the root to k count for the columns split on.
 
 A case ends before a leaf where its value is missing, or one that no case in the node had: what else is known of it is
 left to the network of the node. Where cases of the node lack the value they go to the side that suits them better,
-and so does a row. Thus a row that lacks everything gets p(c).
+and so does a row. Thus, if no case lacks anything, a row that lacks everything gets p(c).
 
 The trees come in groups of three: each leaves out another third of the cases, so that every case is left out as often
-as any other. Equal rows with numbers are left out together, as are those of a group.
+as any other; it is judged by the trees that have left it out, with weights learnt without it. Equal rows with numbers
+are left out together, as are those of a group.
 """
 
 from __future__ import annotations
@@ -31,7 +32,6 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 from scipy.special import log_softmax
 
 from fanbayes import _native
@@ -62,10 +62,11 @@ MOST_SMALL_NODES = 2000
 LEAST_GROUPS, MOST_GROUPS = 12, 33
 # Cases that the weights of (R2) are learnt from, and rows that cuts are.
 MOST_JUDGED = 20_000
-# v, u, w, a, b of (R2) before any case has been seen, which count as much as a few cases.
+# v, u, w, a, b of (R2) before any case has been seen, and by how much they are expected to differ from these.
 WEIGHTS = np.array([2.0, 0.1, 0.2, 0.2, 0.1])
-_STRENGTH = 2.0
-_MOST_WEIGHT = 30.0
+SCALE = np.array([3.0, 0.2, 0.3, 0.3, 0.2])
+# Folds of the cases; those of each are judged by weights that were learnt from the others.
+N_FOLDS = 5
 _MOST_SCORE = 1e4  # of a node or a level
 # Cases that a row of that weight may be dealt out as.
 _MOST_CHUNKS = 16
@@ -342,11 +343,10 @@ def fit_forest(
         forest = ForestPredictor(view, prior, coding, _no_trees(n_classes))
         return forest, np.tile(np.log(prior), (table.n_rows, 1))
     trees, components = _grow(coding, coding.codes(few), cases, prior, seed, pool)
-    weights = _learn_weights(components, np.log(prior), cases)
+    weights, of_cases = _learn_weights(components, prior, cases, pool)
     forest = ForestPredictor(view, prior, coding, _weighted(trees, weights, coding))
-    scores = np.log(prior) + np.einsum("nsk,s->nk", components, weights)
     log_proba = np.empty((table.n_rows, n_classes))
-    log_proba[is_used] = cases.log_mean(np.asarray(log_softmax(scores, axis=1)), few.n_rows)
+    log_proba[is_used] = cases.log_mean(of_cases, few.n_rows)
     log_proba[~is_used] = forest.log_proba(table.only(~is_used), pool)
     return forest, log_proba
 
@@ -382,12 +382,13 @@ class Cases:
 
     def parts(self, n_groups: int, rng: np.random.Generator) -> NDArray[np.int32]:
         """Third of the units, those of a class dealt out evenly, in which each case is (n_groups, n)."""
-        label = np.empty(self.n_units, dtype=np.int32)
+        label = np.empty(self.n_units, dtype=np.uint16)  # sorted by their digits
         label[self.unit] = self.labels
         parts = np.empty((n_groups, len(self.row)), dtype=np.int32)
         part = np.empty(self.n_units, dtype=np.int32)
         for of_group in parts:
-            part[np.lexsort((rng.random(self.n_units), label))] = np.arange(self.n_units) % N_PARTS
+            order = rng.permutation(self.n_units)
+            part[order[np.argsort(label[order], kind="stable")]] = np.arange(self.n_units) % N_PARTS
             of_group[:] = part[self.unit]
         return parts
 
@@ -420,7 +421,7 @@ def _cases(table: EncodedTable, groups: AnyInts | None) -> Cases:
 
 def _grow(
     coding: Coding, codes: NDArray[np.uint8], cases: Cases, prior: Floats, seed: int, pool: ThreadPool
-) -> tuple[Trees, Floats]:
+) -> tuple[Trees, NDArray[np.float32]]:
     """Trees whose values are the shares (n_nodes, 3, n_classes), and the components of (R2) of the cases left out.
 
     The components (n_cases, 5, n_classes) are means over the trees that have left out the case.
@@ -448,7 +449,7 @@ def _grow(
         int(rng.integers(2**63)),
         pool,
     )
-    return Trees(*trees), components.astype(np.float64) / n_groups
+    return Trees(*trees), components
 
 
 def _n_groups(n_cases: int) -> int:
@@ -456,22 +457,30 @@ def _n_groups(n_cases: int) -> int:
     return int(np.clip(66_000 // n_cases, LEAST_GROUPS, MOST_GROUPS))
 
 
-def _learn_weights(components: Floats, log_prior: Floats, cases: Cases) -> Floats:
-    """Weights of (R2), (5,), given the components of the cases left out (n_cases, 5, n_classes)."""
+def _learn_weights(
+    components: NDArray[np.float32], prior: Floats, cases: Cases, pool: ThreadPool
+) -> tuple[Floats, Floats]:
+    """Weights of (R2), (5,), and log p(c | x) (n_cases, n_classes), each case by the weights without its fold.
+
+    Parameters
+    ----------
+    components : (n_cases, 5, n_classes), of the cases left out
+    """
+    fold = (cases.unit % N_FOLDS).astype(np.int32)
     step = -(-len(components) // MOST_JUDGED)
-    some, labels, n = components[::step], cases.labels[::step], cases.weights[::step]
-    of_class = np.take_along_axis(some, labels[:, None, None].astype(np.intp), axis=2)[:, :, 0]
-    strength = _STRENGTH * cases.weights.sum() / n.sum() / step
-
-    def loss(w: Floats) -> tuple[float, Floats]:
-        log_p = log_softmax(log_prior + np.einsum("nsk,s->nk", some, w), axis=1)
-        expected = np.einsum("nsk,nk->ns", some, np.exp(log_p))
-        of_rows = n @ log_p[np.arange(len(labels)), labels]
-        away = w - WEIGHTS
-        return strength * float(away @ away) - of_rows, 2 * strength * away - n @ (of_class - expected)
-
-    found = minimize(loss, WEIGHTS, jac=True, method="L-BFGS-B", bounds=[(0.0, _MOST_WEIGHT)] * len(WEIGHTS))
-    return np.asarray(found.x)
+    found = _native.forest_weights(
+        np.ascontiguousarray(components[::step]),
+        np.ascontiguousarray(cases.labels[::step]),
+        np.ascontiguousarray(cases.weights[::step]),
+        np.ascontiguousarray(fold[::step]),
+        N_FOLDS,
+        np.log(prior).tolist(),
+        WEIGHTS.tolist(),
+        SCALE.tolist(),
+        pool,
+    )
+    scores = np.log(prior) + np.einsum("nsk,ns->nk", components, found[1 + fold])
+    return found[0], np.asarray(log_softmax(scores, axis=1))
 
 
 def _weighted(trees: Trees, weights: Floats, coding: Coding) -> Trees:
