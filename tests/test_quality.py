@@ -155,6 +155,10 @@ def test_what_takes_too_long_or_fails_is_told_of():
         apart(partial(_raise, ValueError("no")), 10)
     with pytest.raises(Failed, match="ended after 1 s"):
         apart(_forever, 1)
+    with pytest.raises(
+        Failed, match="ended without a result"
+    ):  # what cannot be pickled; the process does not go on here
+        apart(lambda: lambda: 0, 10)
 
 
 def _raise(error):

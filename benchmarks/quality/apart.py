@@ -30,11 +30,13 @@ def apart(function: Callable[[], T], seconds: int) -> T:
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
-        os.close(reader)
-        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
-        with os.fdopen(writer, "wb") as pipe:
-            pipe.write(pickle.dumps(_outcome(function)))
-        os._exit(0)
+        try:
+            os.close(reader)
+            resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
+            with os.fdopen(writer, "wb") as pipe:
+                pipe.write(pickle.dumps(_outcome(function)))
+        finally:
+            os._exit(0)  # whatever happens, it must not go on with what its parent does
     os.close(writer)
     with os.fdopen(reader, "rb") as pipe:
         content = pipe.read()

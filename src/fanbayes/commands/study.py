@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from fanbayes.study.report import Claim
     from fanbayes.study.runner import Plan, Progress, Summary
 
+LONG = 900.0  # seconds; of a longer run the time is told before it begins
+
 study = typer.Typer(help="The two studies of Monti & Cooper (1999), and a page to look at.", no_args_is_help=True)
 
 SuiteOption = Annotated[
@@ -160,6 +162,8 @@ def run_on_screen(
 
         def tell(progress: Progress) -> None:
             advance(progress)
+            if progress.task is None and progress.total > LONG:
+                _say(console, f"What is left takes about {progress.total / 3600:.1f} hours of one processor.")
             if progress.task is not None and progress.error:
                 _say(console, f"Failed: {title(progress.task)}: {progress.error}")
 
