@@ -1,4 +1,4 @@
-"""How a model sees the columns: as they are, binned, or decorrelated.
+"""How a model sees the columns: as they are, binned, by their normal scores (`normal_scores.py`), or decorrelated.
 
 Decorrelated, the standardised continuous columns z of a row become ``W z``, where W whitens the correlations that are
 left within the classes, by the square root that keeps every column closest to itself (ZCA-cor, Kessy, Lewin & Strimmer
@@ -18,26 +18,30 @@ from numpy.typing import NDArray
 from fanbayes.arrays import Floats, Mask
 from fanbayes.data.caching import cached_property
 from fanbayes.data.mdl import cut_points
+from fanbayes.data.normal_scores import learn_scores, to_scores
 from fanbayes.data.schema import Missing, Schema
 from fanbayes.data.sources import Source
 from fanbayes.data.table import EncodedTable, binned_codes, layout_of, learn_table
 
-Treatment = Literal["none", "mdlp", "decorrelate"]
+Treatment = Literal["none", "mdlp", "normal_scores", "decorrelate"]
 
 
 @dataclass(frozen=True)
 class View:
-    """Columns, and how the continuous ones are mixed before a model sees them.
+    """Columns, and what becomes of the continuous ones before a model sees them.
 
     Attributes
     ----------
     schema : Schema
     mixing : (n_numbers, n_numbers) or None
         Column j of what the model sees is ``z @ mixing[:, j]``.
+    scores : (n_numbers, 2, N_KNOTS) or None
+        Knots of the normal scores that it sees.
     """
 
     schema: Schema
     mixing: Floats | None
+    scores: Floats | None = None
 
     @property
     def feature_of(self) -> NDArray[np.intp]:
@@ -46,6 +50,8 @@ class View:
 
     def mix(self, table: EncodedTable) -> EncodedTable:
         """What the model sees of a table that was encoded by the schema."""
+        if self.scores is not None:
+            table = replace(table, numbers=to_scores(table.numbers, self.scores))
         if self.mixing is None:
             return table
         missing = np.isnan(table.numbers)
@@ -121,10 +127,12 @@ class TrainingTable:
         schema = self.schema_with(missing)
         if treatment == "mdlp":
             schema = self._binned(schema, known)
-        mixing = None
+        mixing = scores = None
         if treatment == "decorrelate":
             mixing = whitening(self.table.numbers, known, self.table.weights, self.n_classes)
-        return View(schema, mixing), self.table if schema is self.schema else self._table(schema)
+        elif treatment == "normal_scores":
+            scores = learn_scores(self.table.numbers[known >= 0], self.table.case_weights[known >= 0])
+        return View(schema, mixing, scores), self.table if schema is self.schema else self._table(schema)
 
     def schema_with(self, missing: Missing) -> Schema:
         """Of the columns as they are, with indicators if what is missing is informative."""

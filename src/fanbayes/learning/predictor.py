@@ -104,7 +104,7 @@ class NetworkPredictor:
 
     def sample(self, n: int, rng: np.random.Generator) -> Sample:
         """Draw rows and their classes from the network."""
-        return draw(self.network, self.view.schema, n, rng, self.view.mixing)
+        return draw(self.network, self.view.schema, n, rng, self.view.mixing, self.view.scores)
 
     def to_state(self) -> State:
         """Structure and parameters; the view is left to others."""

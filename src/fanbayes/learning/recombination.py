@@ -68,7 +68,7 @@ def _under_one_p(problem: Problem, state: EMState, worth: Floats, cases: Floats)
     for _ in range(_ADAPTATIONS):
         worth = own + (cases * log_p[hidden.entry]) @ of_class.indicator
         chosen = cases[np.argmax(worth, axis=0)[structure.class_of], states]
-        log_p = structure.split(structure.estimate_factors(chosen[None], problem.options.alpha))[1][0]
+        log_p = hidden.estimate(chosen[None], problem.options.alpha)[0]
     return worth
 
 

@@ -223,6 +223,20 @@ def fit_size(
     previous: Network | None,
     subsample: Callable[[int], TrainingData] | None = None,
 ) -> Fit | None:
+    """Best network of one size with its scores, parameters as in `best_start`; None if every start degenerated."""
+    began = time.perf_counter()
+    found = best_start(problem, search, size, nb, previous, subsample)
+    return None if found is None else _finished(problem, search, size, *found, began)
+
+
+def best_start(
+    problem: Problem,
+    search: Search,
+    size: int,
+    nb: NaiveBayes,
+    previous: Network | None = None,
+    subsample: Callable[[int], TrainingData] | None = None,
+) -> tuple[EMState, tuple[Start, ...]] | None:
     """Best network of one size, of several starts: short runs, the worse half dropped, the best finished.
 
     Before half of them are dropped, they exchange what they found for each class (`recombined`).
@@ -237,7 +251,6 @@ def fit_size(
     previous : the network of one component less, if there is one, to start from as well
     subsample : the data's own, unless what it has found is kept for other sizes
     """
-    began = time.perf_counter()
     tol = max(search.tol, search.rough)
     structure = search.structure_of(size)
     rng = np.random.default_rng([search.seed, size])
@@ -275,7 +288,7 @@ def fit_size(
     if not np.isfinite(state.objective[0]):
         return None
     fates[places[0]] = Start(size, origins[places[0]], float(state.objective[0]), _trace(state), "best")
-    return _finished(problem, search, size, state, tuple(f for f in fates if f is not None), began)
+    return state, tuple(f for f in fates if f is not None)
 
 
 def _finished(
@@ -325,9 +338,9 @@ def _starts(
         return initial_state(problem, random_networks(naive, model, rng, 1)), ["random"]
     if problem.simpler is not None:
         nb = labelled_naive_bayes(problem.simpler, structure.n_classes)
-        best = fit_size(problem.simpler, search, structure.n_components, nb, None)
-        if best is not None:
-            return initial_state(problem, uncorrelated(best.network, model)), ["uncorrelated"]
+        found = best_start(problem.simpler, search, structure.n_components, nb)
+        if found is not None:
+            return initial_state(problem, uncorrelated(found[0].network, model)), ["uncorrelated"]
     n_split = 0 if previous is None else search.n_init // 3
     n_random = search.n_init - n_split
     state = initial_state(problem, random_networks(naive, model, rng, n_random))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fanbayes.data.normal_scores import from_scores
 from fanbayes.data.schema import Column, Schema
 from fanbayes.model.network import Network
 from fanbayes.model.tree_network import draw_columns
@@ -18,6 +19,7 @@ def draw(
     n: int,
     rng: np.random.Generator,
     mixing: NDArray[np.float64] | None = None,
+    scores: NDArray[np.float64] | None = None,
 ) -> tuple[list[NDArray[Any]], NDArray[np.intp]]:
     """Draw `n` rows: a state by its weight, then each feature given its cell.
 
@@ -25,6 +27,8 @@ def draw(
     ----------
     mixing : (n_numbers, n_numbers), optional
         How continuous columns were mixed before the network saw them; undone here.
+    scores : (n_numbers, 2, N_KNOTS), optional
+        Knots of the normal scores that it saw of them; undone here.
 
     Returns
     -------
@@ -41,6 +45,8 @@ def draw(
     codes, numbers = drawn[:n_discrete], np.array(drawn[n_discrete:]).reshape(n_numbers, n)
     if mixing is not None:
         numbers = _unmixed(numbers, mixing)
+    if scores is not None:
+        numbers = from_scores(numbers.T, scores).T
     return in_own_units(
         schema, np.array(codes, dtype=np.intp).reshape(n_discrete, n), numbers, rng
     ), structure.class_of[states]

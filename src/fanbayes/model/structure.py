@@ -63,6 +63,11 @@ class Factor:
         table[np.arange(len(self.entry)), self.entry] = 1.0
         return table
 
+    def estimate(self, states: Floats, alpha: float) -> Floats:
+        """Log of (5) (n_networks, n_entries), given the cases of the states (n_networks, n_states)."""
+        entries = states @ self.indicator + alpha
+        return np.asarray(np.log(entries) - np.log(np.add.reduceat(entries, self.first, axis=-1))[:, self.parent])
+
     @property
     def native(self) -> tuple[list[int], list[int]]:
         """Entry and parent, for the native core."""
@@ -149,11 +154,7 @@ class Structure:
 
     def estimate_factors(self, states: Floats, alpha: float) -> Floats:
         """Log of (5) for the weights of the states: (alpha + N_jk) / (alpha r + N_j) in every factor."""
-        found = []
-        for f in self.factors:
-            entries = states @ f.indicator + alpha
-            found.append(np.log(entries) - np.log(np.add.reduceat(entries, f.first, axis=-1))[:, f.parent])
-        return np.concatenate(found, axis=1)
+        return np.concatenate([f.estimate(states, alpha) for f in self.factors], axis=1)
 
     def normalise(self, factors: Floats) -> Floats:
         """Turn any real numbers into logarithms of factors."""

@@ -15,6 +15,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from fanbayes.arrays import Floats
+from fanbayes.data.normal_scores import N_KNOTS, are_knots
 from fanbayes.data.schema import Schema
 from fanbayes.data.state import (
     Arrays,
@@ -127,8 +128,8 @@ class Average:
         imputer, arrays = NetworkPredictor(View(self.imputer.schema, None), self.imputer.network).to_state()
         arrays = {"weights": self.weights, **prefixed("imputer", arrays)}
         for k, view in enumerate(views):
-            if view.mixing is not None:
-                arrays[f"views/{k}/mixing"] = view.mixing
+            made = {"mixing": view.mixing, "scores": view.scores}
+            arrays |= {f"views/{k}/{name}": array for name, array in made.items() if array is not None}
         members = []
         for k, m in enumerate(self.members):
             values, own = m.predictor.to_state()
@@ -174,11 +175,14 @@ def _read_view(values: dict[str, Any], arrays: Arrays, base: Schema) -> View:
     flaw = "its members are damaged"
     schema = read_schema(entry(values, "schema", dict))
     require([c.name for c in schema.columns] == [c.name for c in base.columns], flaw)
-    mixing = None
-    if arrays:
-        require_names(arrays, {"mixing"})
-        n = len(schema.continuous)
+    mixing = scores = None
+    n = len(schema.continuous)
+    require_names(arrays, {"mixing", "scores"} & arrays.keys())
+    if "mixing" in arrays:
         mixing = read_array(arrays, "mixing", (n, n))
         require(np.isfinite(mixing).all() and (np.abs(mixing) <= 1e16).all(), flaw)
+    if "scores" in arrays:
+        scores = read_array(arrays, "scores", (n, 2, N_KNOTS))
+        require(are_knots(scores), flaw)
     same = repr(schema) == repr(base)  # NaN differs from itself, its text does not
-    return View(base if same else schema, mixing)  # so that rows are encoded once for both
+    return View(base if same else schema, mixing, scores)  # so that rows are encoded once for both

@@ -14,7 +14,7 @@ from fanbayes.learning.e_step import ThreadPool
 from fanbayes.learning.em import Problem
 from fanbayes.learning.feature_weights import neutral
 from fanbayes.learning.predictor import WeightedPredictor
-from fanbayes.learning.selection import Search, fit_size
+from fanbayes.learning.selection import Search, best_start
 from fanbayes.learning.starts import labelled_naive_bayes
 from fanbayes.model.blocks import EstimationOptions
 from fanbayes.model.blocks.base import Tying
@@ -64,11 +64,12 @@ class Family:
         problem = Problem(InMemoryData(table), EstimationOptions(variance_tying=self.variance_tying))
         structure_of = lambda h: fan([h] * n_classes, self.mixing)  # noqa: E731
         search = Search(structure_of, self.sizes, n_init=self.n_init, max_iter=300, tol=1e-5, seed=seed)
-        found = fit_size(problem, search, size, labelled_naive_bayes(problem, n_classes), None)
+        found = best_start(problem, search, size, labelled_naive_bayes(problem, n_classes))
         if found is None:
             raise FloatingPointError("every start degenerated; look for columns of extreme values")
-        tuned = fine_tune(table, found.network, [STRENGTH], LONE_THREAD)[0] if self.fine_tuned else None
-        return WeightedPredictor(view, found.network, tuned, neutral(len(view.schema.columns), n_classes))
+        network = found[0].network
+        tuned = fine_tune(table, network, [STRENGTH], LONE_THREAD)[0] if self.fine_tuned else None
+        return WeightedPredictor(view, network, tuned, neutral(len(view.schema.columns), n_classes))
 
 
 def library(effort: Effort, has_numbers: bool) -> list[Family]:

@@ -102,7 +102,7 @@ class Candidate:
     @property
     def is_generative(self) -> bool:
         """Whether it is a joint distribution of class and columns."""
-        return self.weighting == "none" and not self.family.fine_tuned and self.family.treatment != "decorrelate"
+        return self.weighting == "none" and not self.family.fine_tuned and self.family.treatment in ("none", "mdlp")
 
     @property
     def parts(self) -> list[HeldOut]:

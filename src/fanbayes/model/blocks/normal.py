@@ -144,7 +144,8 @@ class Normal(Block):
 
     def _split(self, coefficients: Floats) -> list[Floats]:
         """First coefficient of each column, second ..., (..., n_columns, n_cells) each."""
-        return np.split(coefficients, len(self.precisions), axis=-2)
+        n = self.n_columns
+        return [coefficients[..., at : at + n, :] for at in range(0, self.n_coefficients, n)]
 
     def _each(self, x: Floats) -> Floats:
         """What columns have (..., n_columns, n_cells), for each of their coefficients."""
