@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -37,14 +39,15 @@ PEERS: dict[str, Peer] = {
     "catboost": partial(boosted, CAT),
     "ebm": ebm,
 }
+LIBRARIES = ("lightgbm", "xgboost", "catboost", "interpret.glassbox", "fanbayes.estimators.fan_cv")
 MARGINS = ("svm",)  # what they score by needs an offset for each class
 
 
 def ours(name: str, **parameters: Any) -> Peer:
     """A classifier of the library with its defaults."""
+    of = getattr(fanbayes, name)
 
     def fit(problem: Problem) -> Fitted:
-        of = getattr(fanbayes, name)
         settings = {"n_jobs": 1, "random_state": 0, **parameters}
         takes = of().get_params()
         model = of(**{key: value for key, value in settings.items() if key in takes}).fit(problem.X, problem.y)
@@ -94,11 +97,19 @@ class Found:
 
 def run_bundle(bundle: str, problem: Problem, parts: Mapping[str, TestPart]) -> dict[str, Found | str]:
     """What each method of a bundle has found, or why it has failed."""
+    _import(LIBRARIES)
     if bundle in ALONE:
         return {bundle: _one(partial(_plain, ALONE[bundle], problem, parts))}
     found = {name: _one(partial(_calibrated, peer, problem, parts, name in MARGINS)) for name, peer in PEERS.items()}
     members = {name: one for name, one in found.items() if isinstance(one, Found)}
     return found | {"stack": _stack(members, problem, parts) if members else "all of its members have failed"}
+
+
+def _import(modules: Iterable[str]) -> None:
+    """Import what methods need before the fork, so that no fit is charged with it; what is not there fails later."""
+    for name in modules:
+        if find_spec(name.partition(".")[0]) is not None:
+            import_module(name)
 
 
 def _one(function: Callable[[], Found]) -> Found | str:

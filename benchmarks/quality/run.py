@@ -18,7 +18,7 @@ os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM
 
 from bundles import BUNDLES
 from plan import FAMILIES, QualityPlan, QualityTask
-from settings import PACKAGES
+from settings import packages
 from weka_peers import is_installed
 
 from fanbayes.commands.study import run_on_screen
@@ -42,7 +42,7 @@ def main() -> None:
                 parser.error(f"there is no {name!r}; give some of {', '.join(known)}")
     suite = load_suite(options.data) if options.data else _anyones()
     suite = suite if options.datasets is None else suite.only(options.datasets)
-    about = environment(PACKAGES, Path(__file__).parent) | {"threads": "1"}
+    about = environment(packages(), Path(__file__).parent) | {"threads": "1"}
     plan = QualityPlan(options.methods, options.scenarios, options.half)
     run_on_screen(plan, suite, options.out, options.jobs, about, _order)
 

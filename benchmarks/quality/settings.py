@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.metadata import distributions
+
 # Datasets of at most so many rows: how often the cross-validation is repeated, its parts, and how many folds are run.
 # Larger ones are split once, by the donors where they did.
 OUTER = {500: (2, 5, 10), 2_000: (1, 5, 5), 5_000: (1, 5, 3)}
@@ -76,6 +78,12 @@ SCENARIOS = {
     "rows200": "200 training rows",
     "noise10": "10 % of the training labels wrong",
 }
+
+
+def packages() -> list[str]:
+    """Those of the packages that are installed: each method needs its own only."""
+    there = {distribution.name.lower() for distribution in distributions()}
+    return [name for name in PACKAGES if name in there]
 
 
 def name_of(method: str) -> str:

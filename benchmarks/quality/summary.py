@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 COLUMNS = ("method", "scenario", "dataset", "fold", "n_folds", "n_train", "n_test", *RECORDED.values(), "ece")
 COLUMNS += ("fit_seconds", "predict_seconds", "failed")
 SCOPES = {"all": "All", "report": "Report half", "development": "Development half"}
-# A method that was run on fewer of the datasets than this share is left out of the ranks, and told of.
+# A method that was run on fewer than this share of the datasets of ours and of the stack is not ranked, and told of.
 ENOUGH = 0.9
 
 Summary = dict[str, Any]
@@ -69,9 +69,8 @@ def summary(
     complete = scenarios.get("complete", {})
     if ours not in complete:
         raise SystemExit(f"{ours} has been run on no dataset: run it first, or give another method by --ours.")
-    most = max(len(datasets) for datasets in complete.values())
-    methods = [m for m in NAMES if m not in NOT_RANKED and len(complete.get(m, {})) >= ENOUGH * most]
-    methods += [ours] if ours not in methods else []
+    least = ENOUGH * min(len(complete[method]) for method in (ours, "stack") if method in complete)
+    methods = [m for m in NAMES if m not in NOT_RANKED and len(complete.get(m, {})) >= least]
     cards = {name: Card(**card) for name, card in sorted(head["datasets"].items())}
     groups = {name: card.group or name for name, card in cards.items()}
     halves = {name: half(card) for name, card in cards.items()}

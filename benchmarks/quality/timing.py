@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from encoding import Categories
-from settings import PACKAGES
+from settings import packages
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import log_loss
 from threadpoolctl import threadpool_limits
@@ -41,7 +41,7 @@ def main() -> None:
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     file = options.out / "timing.json"
-    found: dict[str, Any] = {"environment": environment(PACKAGES, Path(__file__).parent), "tables": [], "threads": []}
+    found: dict[str, Any] = {"environment": environment(packages(), Path(__file__).parent), "tables": [], "threads": []}
     for rows in options.rows:
         for threads in (1, 2):
             found["tables"].append(of_table(rows, threads))
