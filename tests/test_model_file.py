@@ -396,7 +396,7 @@ def structure_of(factors, n_components):
         ({"format": True}, "no 'format'"),
         ({"classifier": "os.system"}, "classifier, 'os.system', is unknown"),
         ({"classifier": "NBClassifier", "settings": {}}, "structure is inconsistent"),
-        ({"settings": {"alpha": "much"}}, "alpha='much' must be a number"),
+        ({"settings": {"alpha": "much"}}, "alpha='much' is neither 'auto' nor a number"),
         ({"settings": {"evil": 1}}, "setting 'evil' is unknown"),
         ({"settings": {"categorical_features": {"a": 1}}}, "categorical_features is no setting"),
         ({"settings": {"criterion": "x\n" * 1000}}, "criterion='x"),

@@ -58,7 +58,7 @@ void MStep::estimate_factors(const double* states, double* theta) const {
 // Log of (5) again, the last level of each column being "missing", whose factor is 1.
 void MStep::estimate_table(const double* counts, double* table) const {
     const size_t K = n_cells, n = n_levels() * K;
-    for (size_t i = 0; i < n; ++i) table[i] = counts[i] + alpha;
+    for (size_t i = 0; i < n; ++i) table[i] = counts[i] + (level_prior.empty() ? alpha : level_prior[i]);
     for_columns(first_level, table, K, [&](double* begin, double* missing) {  // which holds the sum for a while
         std::fill_n(missing, K, 0.0);
         with_each_level(begin, missing, missing, K, [](double& count, double& total) { total += count; });
@@ -133,7 +133,10 @@ void MStep::project(double* parameters, double* room) const {
 }
 
 double MStep::log_prior(const double* parameters) const {
-    double total = alpha * sum(parameters, at_mean());  // factors and table: (5) is the mode of Dirichlet(alpha + 1)
+    // Factors and table: (5) is the mode of Dirichlet(alpha + 1).
+    const bool alike = level_prior.empty();
+    double total = alpha * sum(parameters, alike ? at_mean() : at_table());
+    if (!alike) total += dot(level_prior.data(), parameters + at_table(), level_prior.size());
     if (paper || n_numbers == 0) return total;
     const double *mean = parameters + at_mean(), *log_sigma2 = parameters + at_log_sigma2(),
                  *sigma2 = parameters + at_sigma2();

@@ -24,6 +24,7 @@ struct MStep {
     size_t n_numbers, n_states, n_cells;
     std::vector<Factor> factors;
     double alpha;
+    std::vector<double> level_prior;  // what is added to the count of each level in each cell; empty: alpha
     bool paper;  // variances by (7) instead of the mode of the posterior
     double floor;
     bool tied;  // whether cells [first_cell[g], first_cell[g + 1]) share variance g of each number; else each has its

@@ -846,7 +846,10 @@ std::vector<Factor> checked(const FactorArrays& factors) {
 
 void make_m_step(MStep* self, const FactorArrays& factors, size_t n_cells, double alpha,
                  std::vector<int64_t> first_level, size_t n_numbers, const std::string& estimator, double floor,
-                 const std::vector<int32_t>& group, const std::vector<double>& prior) {
+                 const std::vector<int32_t>& group, const std::vector<double>& prior,
+                 std::vector<double> level_prior) {
+    require(level_prior.empty() || level_prior.size() == size_t(first_level.back()) * n_cells,
+            "a prior count for each level and cell");
     require(!first_level.empty() && !factors.empty() && prior.size() == 4, "levels, factors, a prior of four numbers");
     require(group.empty() || group.size() == n_cells, "a group a cell");
     require(estimator == "map" || (estimator == "paper" && group.empty()),
@@ -861,6 +864,7 @@ void make_m_step(MStep* self, const FactorArrays& factors, size_t n_cells, doubl
                      n_cells,
                      checked(factors),
                      alpha,
+                     std::move(level_prior),
                      estimator == "paper",
                      floor,
                      !group.empty(),
@@ -1089,7 +1093,7 @@ NB_MODULE(_core, m) {
         .def("__init__", &make_m_step, nb::arg("factors"), nb::arg("n_cells"), nb::arg("alpha"),
              nb::arg("first_level") = std::vector<int64_t>{0}, nb::arg("n_numbers") = 0, nb::arg("estimator") = "map",
              nb::arg("floor") = 1.0, nb::arg("group") = std::vector<int32_t>{},
-             nb::arg("prior") = std::vector<double>(4, 1.0))
+             nb::arg("prior") = std::vector<double>(4, 1.0), nb::arg("level_prior") = std::vector<double>{})
         .def("estimate", &estimate, nb::arg("states"), nb::arg("cells"))
         .def("log_prior", &log_prior, nb::arg("factors"), nb::arg("cells"), nb::arg("shared"));
     m.def("run_em", &run_em_of, nb::arg("rows"), nb::arg("states"), nb::arg("m_step"), nb::arg("factors"),

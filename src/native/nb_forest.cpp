@@ -16,6 +16,8 @@ constexpr double SHRINKAGE[N_SHARES] = {0.3, 0.03, 3.0};
 constexpr double TABLE_SHRINKAGE = 5.0;
 // No probability becomes smaller, however long the way from the root.
 constexpr double LEAST = 1e-6;
+// A node takes the best of a third of the columns, and of no more than these.
+constexpr size_t MOST_TRIED = 128;
 constexpr size_t TREES_AT_ONCE = 12, ROWS_AT_ONCE = 256;
 constexpr size_t MOST_TABULATED = 1 << 18;
 
@@ -80,10 +82,10 @@ class Grower {
     const Entropy& entropy_;
     const size_t K_;
     Random random_;
-    size_t n_tried_;  // columns of which a node takes the best
+    const size_t n_tried_;
     std::vector<Entry> entries_, others_;
     std::vector<size_t> order_;  // of the columns
-    std::vector<double> counts_, histogram_, left_;
+    std::vector<double> counts_, histogram_, levels_, left_;
     std::vector<double> shares_;  // (n_nodes, N_SHARES, K)
     std::vector<size_t> first_;   // of the levels of the known columns, and the end
     Trees tree_;
@@ -131,17 +133,16 @@ class Grower {
             const double* h = histogram_.data() + codes[k] * K_;
             share[codes[k]] = (h[chosen] + prior_[chosen]) / (std::accumulate(h, h + K_, 0.0) + 1.0);
         }
-        std::stable_sort(codes, codes + n, [&](uint8_t a, uint8_t b) { return share[a] < share[b]; });
+        for (size_t k = 1; k < n; ++k)  // they are few
+            for (size_t m = k; m > 0 && share[codes[m]] < share[codes[m - 1]]; --m) std::swap(codes[m], codes[m - 1]);
         return n;
     }
 
     int32_t random_class() { return entries_[begin_ + random_.below(end_ - begin_)].label; }
 
-    // The best cut of a column; -1 where it is constant.
-    Split best_cut(size_t j, double total, double of_total) {
-        const size_t n_codes = columns_.n_codes[j];
+    // Counts the cases of each code and class of a column, where all is zero; tells which codes there are.
+    uint64_t count(size_t j) {
         const uint8_t* codes = cases_.codes + j * cases_.n;
-        std::fill_n(histogram_.begin(), (n_codes + 1) * K_, 0.0);
         uint64_t present = 0;
         for (size_t i = begin_; i < end_; ++i) {
             const Entry& e = entries_[i];
@@ -149,7 +150,25 @@ class Grower {
             histogram_[code * K_ + size_t(e.label)] += e.weight;
             present |= bit(code);
         }
-        if (!(present & (present - 1))) return {};
+        return present;
+    }
+
+    void clear(uint64_t present) {
+        for (; present; present &= present - 1)
+            std::fill_n(histogram_.begin() + ptrdiff_t(size_t(std::countr_zero(present)) * K_), K_, 0.0);
+    }
+
+    // The best cut of a column; -1 where it is constant.
+    Split best_cut(size_t j, double total, double of_total) {
+        const uint64_t present = count(j);
+        const bool is_constant = !(present & (present - 1));
+        const Split best = is_constant ? Split{} : best_cut(j, present, total, of_total);
+        clear(present);
+        return best;
+    }
+
+    Split best_cut(size_t j, uint64_t present, double total, double of_total) {
+        const size_t n_codes = columns_.n_codes[j];
         uint8_t order[MOST_CODES];
         const size_t n = ordered(j, present, order);
         std::fill(left_.begin(), left_.end(), 0.0);
@@ -246,19 +265,19 @@ class Grower {
             const size_t j = size_t(known[k]), n_levels = columns_.n_levels[j];
             const uint8_t* codes = cases_.codes + j * cases_.n;
             const uint8_t* level = columns_.level + j * MOST_CODES;
-            std::fill_n(histogram_.begin(), (n_levels + 1) * K_, 0.0);
+            std::fill_n(levels_.begin(), (n_levels + 1) * K_, 0.0);
             for (size_t i = begin_; i < end_; ++i) {
                 const Entry& e = entries_[i];
-                histogram_[level[codes[e.row]] * K_ + size_t(e.label)] += e.weight;
+                levels_[level[codes[e.row]] * K_ + size_t(e.label)] += e.weight;
             }
             std::fill(sums.begin(), sums.end(), TABLE_SHRINKAGE);
             for (size_t l = 0; l < n_levels; ++l)
-                for (size_t c = 0; c < K_; ++c) sums[c] += histogram_[l * K_ + c];
+                for (size_t c = 0; c < K_; ++c) sums[c] += levels_[l * K_ + c];
             for (size_t l = 0; l < n_levels; ++l)
                 for (size_t c = 0; c < K_; ++c) {
                     const size_t place = (first_[k] + l) * K_ + c;
                     const double p = above ? double(above[place]) : 1.0 / double(n_levels);
-                    table[place] = float(std::max((histogram_[l * K_ + c] + TABLE_SHRINKAGE * p) / sums[c], LEAST));
+                    table[place] = float(std::max((levels_[l * K_ + c] + TABLE_SHRINKAGE * p) / sums[c], LEAST));
                 }
         }
     }
@@ -307,7 +326,7 @@ class Grower {
 
   public:
     Grower(const Cases& cases, const Columns& columns, const std::vector<double>& prior, const Settings& settings,
-           const Entropy& entropy, uint64_t seed, size_t n_tried)
+           const Entropy& entropy, uint64_t seed)
         : cases_(cases),
           columns_(columns),
           prior_(prior),
@@ -315,10 +334,11 @@ class Grower {
           entropy_(entropy),
           K_(prior.size()),
           random_(seed),
-          n_tried_(n_tried),
+          n_tried_(std::clamp<size_t>((columns.size() + 2) / 3, 1, MOST_TRIED)),
           order_(columns.size()),
           counts_(K_),
           histogram_(MOST_CODES * K_),
+          levels_(MOST_CODES * K_),
           left_(K_) {
         std::iota(order_.begin(), order_.end(), size_t(0));
     }
@@ -435,11 +455,6 @@ void run(ThreadPool& pool, size_t n, Task task) {
         if (error) std::rethrow_exception(error);
 }
 
-size_t n_tried(size_t group, size_t n_columns) {
-    const size_t few = size_t(std::lround(std::sqrt(double(n_columns))));
-    return std::max<size_t>(1, group % 2 ? (n_columns + 1) / 2 : few);
-}
-
 }  // namespace
 
 Trees grow(const Cases& cases, const Columns& columns, const std::vector<double>& prior, const Settings& settings,
@@ -457,7 +472,7 @@ Trees grow(const Cases& cases, const Columns& columns, const std::vector<double>
             const int32_t* parts = cases.parts + group * cases.n;
             const int32_t part = int32_t(number % N_PARTS);
             Random random(settings.seed + number);
-            Grower grower(cases, columns, prior, settings, entropy, random(), n_tried(group, columns.size()));
+            Grower grower(cases, columns, prior, settings, entropy, random());
             grown[k] = grower(parts, part);
             judged[k] = judge(grown[k], cases, columns, parts, part);
         });

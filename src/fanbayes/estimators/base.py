@@ -30,6 +30,7 @@ from fanbayes.explanation.tables import arcs, feature_parameters
 from fanbayes.learning.data import InMemoryData
 from fanbayes.learning.e_step import Posterior, thread_pool
 from fanbayes.learning.em import Problem
+from fanbayes.learning.level_prior import level_prior
 from fanbayes.learning.predictor import NetworkPredictor
 from fanbayes.learning.scores import Criterion
 from fanbayes.learning.selection import Fit, Search, Selection, select
@@ -54,7 +55,7 @@ class Learnt:
 class NetworkClassifier(TableClassifier):
     """A classifier by a Bayesian network with a class and, perhaps, a hidden variable."""
 
-    alpha: float = 1.0
+    alpha: float | Literal["auto"] = "auto"
     variance_estimator: Estimator = "map"
     variance_tying: Tying = "none"
     variance_floor: float = 1e-6
@@ -93,15 +94,17 @@ class NetworkClassifier(TableClassifier):
         table = table.fused()
         if max(search.sizes) > 1:  # there will be many passes: prepare for them
             table = table.collapsed().by_class()
-        problem = self._problem(table)
+        problem = self._problem(table, len(cases.classes))
         with progress(bool(self.verbose), search.criteria[0], len(search.sizes)) as report:
             selection = select(problem, search, len(cases.classes), report)
         return Learnt(cases.classes, schema, problem, search, selection)
 
-    def _problem(self, table: EncodedTable) -> Problem:
+    def _problem(self, table: EncodedTable, n_classes: int) -> Problem:
         """What is maximised over these rows."""
-        data = InMemoryData(table, thread_pool(self._n_threads()))
-        return Problem(data, self._options(), self.algorithm == "cem")
+        data, options = InMemoryData(table, thread_pool(self._n_threads())), self._options()
+        if self.alpha == "auto":
+            options = replace(options, level_prior=level_prior(data, n_classes))
+        return Problem(data, options, self.algorithm == "cem")
 
     def _distributions(self, names: Sequence[str], is_category: Sequence[bool]) -> dict[int, str]:
         """Distributions of columns that are not normal, by position."""
@@ -126,9 +129,8 @@ class NetworkClassifier(TableClassifier):
         return None
 
     def _options(self) -> EstimationOptions:
-        return EstimationOptions(
-            float(self.alpha), self.variance_estimator, self.variance_tying, float(self.variance_floor)
-        )
+        alpha = 1.0 if self.alpha == "auto" else float(self.alpha)
+        return EstimationOptions(alpha, self.variance_estimator, self.variance_tying, float(self.variance_floor))
 
     def _set_learnt(self, learnt: Learnt, selection: Selection, best: int) -> None:
         """Take the candidate number `best`."""
@@ -179,7 +181,10 @@ class NetworkClassifier(TableClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        require_real("alpha", self.alpha, above=0.0)
+        if not isinstance(self.alpha, str):
+            require_real("alpha", self.alpha, above=0.0)
+        elif self.alpha != "auto":
+            raise ValueError(f"alpha={self.alpha!r:.80} is neither 'auto' nor a number")
         require_choice("variance_estimator", self.variance_estimator, ("map", "paper"))
         require_choice("variance_tying", self.variance_tying, ("none", "class", "all"))
         if self.variance_estimator == "paper" and self.variance_tying != "none":

@@ -142,8 +142,11 @@ class FANClassifier(_HiddenClassifier):
         Arcs between features beside the hidden variable, one tree for all classes and components, learnt anew between
         runs of EM: all features in one tree, or only arcs by which the score rises. With one component it is
         `TANClassifier`. With `mixing="per_class"`, all classes then have as many components.
-    alpha : float, default=1.0
-        Added to every count (Laplace's rule), for features, classes and components.
+    alpha : float or "auto", default="auto"
+        Added to every count (Laplace's rule), for features, classes and components. "auto" is 1, but for discrete
+        columns with more than ten levels and fewer than ten cases for each in the rarest class: what a class says of
+        a level is shrunk towards what all classes say, and components towards their class, as far as the evidence of
+        the labelled cases wants it (`fanbayes.learning.level_prior`).
     variance_estimator : {"map", "paper"}, default="map"
         Variance of a continuous feature in a component: posterior mode under a weak prior, or equation (7).
     variance_tying : {"none", "class", "all"}, default="none"

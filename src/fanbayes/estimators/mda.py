@@ -111,8 +111,8 @@ class MDAClassifier(FANClassifier):
     def _search(self, classes: NDArray[Any], n_cases: float) -> Search:
         return replace(super()._search(classes, n_cases), per_class=self.n_components == "auto")
 
-    def _problem(self, table: EncodedTable) -> Problem:
-        simpler = super()._problem(table)
+    def _problem(self, table: EncodedTable, n_classes: int) -> Problem:
+        simpler = super()._problem(table, n_classes)
         options = replace(simpler.options, covariance="full", prior_strength=float(self.prior_strength))
         data = FullCovarianceData(table, thread_pool(self._n_threads()))
         return replace(simpler, data=data, options=options, simpler=simpler)

@@ -39,8 +39,8 @@ from fanbayes.model.blocks import EstimationOptions
 from fanbayes.model.network import Model, Network
 from fanbayes.model.structure import fan
 
-# Centres that are kept, and centres and rows that bandwidths are learnt from.
-MOST_CENTRES = 2000
+# Centres that are kept, which prediction takes its time for, and centres and rows that bandwidths are learnt from.
+MOST_CENTRES = 1000
 MOST_LEARNT_FROM = 800
 MOST_ROWS = 400
 # Products of rows, centres and columns in one evaluation of (K2), and of centres and columns in the network.

@@ -13,6 +13,7 @@ from fanbayes.learning.discriminative import fine_tune
 from fanbayes.learning.e_step import ThreadPool
 from fanbayes.learning.em import Problem
 from fanbayes.learning.feature_weights import neutral
+from fanbayes.learning.level_prior import level_prior
 from fanbayes.learning.predictor import WeightedPredictor
 from fanbayes.learning.selection import Search, best_start
 from fanbayes.learning.starts import labelled_naive_bayes
@@ -61,7 +62,9 @@ class Family:
 
         Not to the last digit, as the average does not depend on it.
         """
-        problem = Problem(InMemoryData(table), EstimationOptions(variance_tying=self.variance_tying))
+        data = InMemoryData(table)
+        options = EstimationOptions(variance_tying=self.variance_tying, level_prior=level_prior(data, n_classes))
+        problem = Problem(data, options)
         structure_of = lambda h: fan([h] * n_classes, self.mixing)  # noqa: E731
         search = Search(structure_of, self.sizes, n_init=self.n_init, max_iter=300, tol=1e-5, seed=seed)
         found = best_start(problem, search, size, labelled_naive_bayes(problem, n_classes))

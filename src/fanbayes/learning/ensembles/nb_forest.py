@@ -46,7 +46,7 @@ from fanbayes.learning.e_step import ThreadPool
 # Codes of a column, without "missing"; a set of codes is a word.
 MOST_CODES = 63
 # Levels of a number in a network.
-N_BINS = 8
+N_BINS = 6
 # Of more categories than codes, the most frequent have codes of their own; the others share these.
 SHARED_CODES = 16
 # Trees are grown in groups of so many.
@@ -56,15 +56,15 @@ MOST_KNOWN = 128
 # Numbers in the tables of all networks together, about.
 MOST_NUMBERS = 1 << 22
 # Least cases of a node that has a network of its own.
-LEAST_NETWORK = 10.0
+LEAST_NETWORK = 15.0
 # Nodes of fewer cases than this part of all are not split.
 MOST_SMALL_NODES = 2000
-LEAST_GROUPS, MOST_GROUPS = 12, 33
+LEAST_GROUPS, MOST_GROUPS = 12, 27
 # Cases that the weights of (R2) are learnt from, and rows that cuts are.
 MOST_JUDGED = 20_000
 # v, u, w, a, b of (R2) before any case has been seen, and by how much they are expected to differ from these.
 WEIGHTS = np.array([2.0, 0.1, 0.2, 0.2, 0.1])
-SCALE = np.array([3.0, 0.2, 0.3, 0.3, 0.2])
+SCALE = np.array([1.0, 0.4, 0.4, 0.4, 0.4])
 # Folds of the cases; those of each are judged by weights that were learnt from the others.
 N_FOLDS = 5
 _MOST_SCORE = 1e4  # of a node or a level

@@ -33,6 +33,27 @@ Covariance = Literal["diagonal", "full"]
 Parameters = tuple[Floats, Floats]  # cells, shared
 
 
+@dataclass(frozen=True, eq=False)
+class LevelPrior:
+    """What is added to the counts of discrete columns with many levels, level by level (`learning.level_prior`).
+
+    Levels lie as in a layout without arcs; NaN for those of other columns.
+
+    Attributes
+    ----------
+    of_class : (n_levels, n_classes)
+        In the only cell of a class.
+    within_class : (n_levels, n_classes)
+        In each of several cells of a class.
+    of_all : (n_levels,)
+        In all cells together, where classes share them.
+    """
+
+    of_class: Floats
+    within_class: Floats
+    of_all: Floats
+
+
 @dataclass(frozen=True)
 class EstimationOptions:
     """How parameters are estimated.
@@ -51,6 +72,8 @@ class EstimationOptions:
         Whether continuous columns are independent given the cell, or correlated.
     prior_strength : float
         Exponent of the prior of means and covariance, where that is full.
+    level_prior : LevelPrior or None
+        What is added to the counts of columns with many levels instead of alpha.
     """
 
     alpha: float = 1.0
@@ -59,6 +82,7 @@ class EstimationOptions:
     variance_floor: float = 1e-6
     covariance: Covariance = "diagonal"
     prior_strength: float = 1.0
+    level_prior: LevelPrior | None = None
 
     @property
     def is_monotone(self) -> bool:

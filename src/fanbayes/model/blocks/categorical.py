@@ -13,11 +13,13 @@ import numpy as np
 from scipy.special import gammaln
 
 from fanbayes.arrays import Floats, Ints
+from fanbayes.data.caching import cached_property
 from fanbayes.data.frames import interval_names
 from fanbayes.data.schema import Column
 from fanbayes.data.table import Layout
-from fanbayes.model.blocks.base import Block, EstimationOptions, Parameters
+from fanbayes.model.blocks.base import Block, EstimationOptions, LevelPrior, Parameters
 from fanbayes.model.structure import Structure
+from fanbayes.model.tree import TreeLayout
 
 
 @dataclass(frozen=True)
@@ -30,12 +32,22 @@ class Categorical(Block):
     layout: Layout
     n_columns: int
     n_cells: int
-    alpha: float
+    prior: float | Floats  # alpha, or what is added to the count of each level in each cell (n_rows, n_cells)
 
     @classmethod
     def of(cls, layout: Layout, structure: Structure, options: EstimationOptions, n_columns: int) -> Categorical:
         """The block of all discrete columns."""
-        return cls(layout, n_columns, structure.n_cells, options.alpha)
+        prior: float | Floats = options.alpha
+        if options.level_prior is not None:
+            prior = _prior_counts(layout, structure, options.alpha, options.level_prior)
+        return cls(layout, n_columns, structure.n_cells, prior)
+
+    @cached_property
+    def _total_prior(self) -> Floats:
+        """What is added to the counts of each column (n_columns, n_cells or 1)."""
+        if isinstance(self.prior, float):
+            return np.asarray(self.prior * self.layout.n_levels[:, None], dtype=np.float64)
+        return _observed(self.prior, self.layout)
 
     @property
     def n_rows(self) -> int:
@@ -58,20 +70,23 @@ class Categorical(Block):
         return self.n_cells * int((self.layout.n_levels - 1).sum())
 
     def estimate(self, statistics: Floats) -> Parameters:
-        """Log of (5): (alpha + N_ijk) / (alpha r_i + N_ij), for every column i, cell j and level k."""
+        """Log of (5): (alpha + N_ijk) / (alpha r_i + N_ij), for every column i, cell j and level k.
+
+        Columns of many levels have an alpha_ijk instead, and its sum.
+        """
         layout = self.layout
-        total = _observed(statistics, layout) + self.alpha * layout.n_levels[:, None]
-        log_table = np.log(statistics + self.alpha)
+        total = _observed(statistics, layout) + self._total_prior
+        log_table = np.log(statistics + self.prior)
         log_table -= np.log(total)[..., layout.column_of, :]
         return self.from_cells(_without_missing(log_table, layout))
 
     def log_prior(self, cells: Floats, shared: Floats) -> Floats:
         """Return alpha sum log theta: (5) is the mode of Dirichlet(alpha + 1)."""
-        return np.asarray(self.alpha * cells.sum(axis=(-2, -1)))
+        return np.asarray((self.prior * cells).sum(axis=(-2, -1)))
 
     def cell_log_prior(self, cells: Floats, shared: Floats) -> Floats:
         """`log_prior` of each cell by itself (..., n_cells)."""
-        return np.asarray(self.alpha * cells.sum(axis=-2))
+        return np.asarray((self.prior * cells).sum(axis=-2))
 
     def log_likelihood(self, statistics: Floats, cells: Floats, shared: Floats) -> Floats:
         """Return sum_jk N_ijk log theta_ijk of each column i; "missing" adds nothing, its logarithm is 0."""
@@ -80,9 +95,9 @@ class Categorical(Block):
 
     def log_marginal(self, statistics: Floats) -> Floats:
         """Under Dirichlet(alpha) (2), in closed form."""
-        alpha, r = self.alpha, self.layout.n_levels[:, None]
-        levels = _without_missing(gammaln(statistics + alpha) - gammaln(alpha), self.layout)
-        columns = gammaln(alpha * r) - gammaln(alpha * r + _observed(statistics, self.layout))
+        total = self._total_prior
+        levels = _without_missing(gammaln(statistics + self.prior) - gammaln(self.prior), self.layout)
+        columns = gammaln(total) - gammaln(total + _observed(statistics, self.layout))
         return np.asarray(levels.sum(axis=(-2, -1)) + columns.sum(axis=(-2, -1)))
 
     def unconstrain(self, cells: Floats, shared: Floats) -> Parameters:
@@ -108,8 +123,9 @@ class Categorical(Block):
         return _without_missing(cells + steps, self.layout), shared
 
     def native_arguments(self) -> dict[str, Any]:
-        """Where the levels of each column begin."""
-        return {"first_level": self.layout.first_level.tolist()}
+        """Where the levels of each column begin, and their prior if it is not the same for all."""
+        prior = [] if isinstance(self.prior, float) else self.prior.ravel().tolist()
+        return {"first_level": self.layout.first_level.tolist(), "level_prior": prior}
 
     def kernel_terms(self, cells: Floats, shared: Floats) -> Floats:
         """Return the log probabilities."""
@@ -148,6 +164,25 @@ class Categorical(Block):
         """Log probabilities of a column (..., n_levels, n_cells)."""
         first, last = self.layout.first_level[column], self.layout.missing_level[column]
         return cells[..., first:last, :]
+
+
+def _prior_counts(layout: Layout, structure: Structure, alpha: float, given: LevelPrior) -> Floats:
+    """What is added to the count of each level in each cell (n_levels, n_cells)."""
+    class_of, n = structure.class_of_cell, structure.n_cells
+    if class_of is None:
+        alone = within = np.tile(given.of_all[:, None] / n, n)
+    else:
+        alone, within = given.of_class[:, class_of], given.within_class[:, class_of]
+        is_only = np.bincount(class_of)[class_of] == 1
+        alone = np.where(is_only, alone, within)
+    if isinstance(layout, TreeLayout):  # a column given each level of its parent is a part of its own
+        base = layout.base
+        rows = [np.arange(base.first_level[i], base.first_level[i + 1]) for i in range(base.n_discrete)]
+        parts = layout.feature_of[: layout.n_discrete].tolist()
+        has_parent = np.concatenate([np.repeat(layout.tree.parent[i] >= 0, len(rows[i])) for i in parts])
+        at = np.concatenate([rows[i] for i in parts])
+        alone = np.where(has_parent[:, None], within[at], alone[at])
+    return np.where(np.isnan(alone), alpha, alone)
 
 
 def level_names(column: Column) -> list[Any]:
