@@ -1,5 +1,6 @@
 """The installed program `fanbayes`, run as a user runs it."""
 
+import json
 import shutil
 import signal
 import subprocess
@@ -61,16 +62,21 @@ def test_the_average_goes_through_all_commands(folder, tmp_path):
         "1",
     )
     out, _ = run("fit", "patients.csv", *arguments, cwd=tmp_path)
-    members = out.split("weight\n")[1].split("\n\n")[0].splitlines()
-    assert sum(float(line.split()[-1]) for line in members) == pytest.approx(1, abs=0.01)
+    members = out.split("exponent\n")[1].split("\n\n")[0].splitlines()
     model = fanbayes.load(tmp_path / "m.fan")
+    weights = [float(line.split()[-2]) for line in members]
+    assert sum(weights) == pytest.approx(1 - model.pool_.weights[-1], abs=0.01)  # the classes' shares have the rest
     assert (model.effort, len(model.members_)) == ("fast", len(members))
     rows = pd.read_csv(tmp_path / "new.csv")
     wanted = model.predict_proba(rows.drop(columns="id"))
     run("predict", "m.fan", "new.csv", "-o", "p.csv", cwd=tmp_path)
     found = pd.read_csv(tmp_path / "p.csv")
     np.testing.assert_allclose(found["p(ill)"], wanted[:, 0], atol=1e-6)
-    assert all(line in run("show", "m.fan", cwd=tmp_path)[0] for line in members)
+    shown = run("show", "m.fan", cwd=tmp_path)[0]
+    assert all(line in shown for line in members)
+    about = json.loads(run("show", "m.fan", "--json", cwd=tmp_path)[0])
+    assert [m["weight"] for m in about["members"]] == pytest.approx(weights, abs=1e-3)
+    assert all(m["strength"] is None or m["strength"] > 0 for m in about["members"])  # no NaN, which JSON lacks
     percent = f"ill {100 * wanted[0, 0]:.1f} %"
     assert percent in run("explain", "m.fan", "new.csv", "--row", "1", cwd=tmp_path)[0]
 

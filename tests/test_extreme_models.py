@@ -112,14 +112,8 @@ def test_an_average_is_sampled():
     clf = FANClassifierCV(effort="fast", random_state=0).fit(X, y)
     for extremes in EXTREMES.values():
         other = copy.copy(clf)
-        members = [
-            replace(
-                m,
-                predictor=replace(m.predictor, network=drawn(m.predictor.network, extremes, np.random.default_rng(0))),
-            )
-            for m in clf.average_.members
-        ]
-        other.average_ = replace(clf.average_, members=tuple(members))
+        network = drawn(clf.imputer_.network, extremes, np.random.default_rng(0))
+        other.average_ = replace(clf.average_, imputer=replace(clf.imputer_, network=network))
         found, _ = other.sample(100, random_state=0)
         assert np.isfinite(found[["u", "v"]]).all(axis=None)
 

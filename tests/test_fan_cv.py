@@ -5,7 +5,6 @@ import threading
 import warnings
 from dataclasses import replace
 
-import builders
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -17,11 +16,10 @@ from sklearn.model_selection import GridSearchCV, ShuffleSplit, StratifiedKFold
 from fanbayes import CostSensitiveClassifier, DataWarning, FANClassifierCV, NBClassifier
 from fanbayes.data import table
 from fanbayes.estimators import fan_cv
-from fanbayes.learning.e_step import posterior
-from fanbayes.learning.ensembles import training
+from fanbayes.explanation.average import AveragePath
 from fanbayes.learning.ensembles.candidates import library
-from fanbayes.learning.ensembles.training import fold_of
-from fanbayes.learning.feature_weights import learn_feature_weights
+from fanbayes.learning.ensembles.pool import FLOOR, fit_pool
+from fanbayes.learning.ensembles.training import Candidate, Judged, _best, fold_of, n_steps
 
 FAST = {"effort": "fast", "cv": 2, "random_state": 0}
 
@@ -59,14 +57,16 @@ def mixed(n=80, seed=0):
 
 @pytest.fixture(scope="module")
 def fitted():
-    """One model of mixed columns, for everything that only asks it."""
+    """One model of mixed columns, whose members are means over fits, for everything that only asks it."""
     columns, y = mixed()
-    return FANClassifierCV(**FAST).fit(pd.DataFrame(columns), y), pd.DataFrame(columns), y
+    return FANClassifierCV(**{**FAST, "cv": 4}).fit(pd.DataFrame(columns), y), pd.DataFrame(columns), y
 
 
 def assert_same(a, b, X, **tolerance):
-    np.testing.assert_allclose(a.predict_proba(X), b.predict_proba(X), **(tolerance or {"rtol": 0, "atol": 0}))
-    np.testing.assert_allclose(a.weights_, b.weights_, **(tolerance or {"rtol": 0, "atol": 0}))
+    tolerance = tolerance or {"rtol": 0, "atol": 0}
+    np.testing.assert_allclose(a.predict_proba(X), b.predict_proba(X), **tolerance)
+    for name in ("weights", "exponents", "share"):
+        np.testing.assert_allclose(getattr(a.pool_, name), getattr(b.pool_, name), **tolerance)
 
 
 def assert_sound(clf, X):
@@ -94,42 +94,61 @@ def test_probabilities(fitted):
 
 
 def test_the_average_of_its_members_by_hand(fitted):
-    """(A1), each member evaluated on its own."""
+    """(A0) to (A3), each fit evaluated on its own; nothing is filled in here."""
     clf, X, _ = fitted
-    wanted = 0.0
-    for m in range(len(clf.weights_)):
-        alone = clone(clf)
-        alone.__dict__.update(clf.__dict__)
-        alone.average_ = replace(clf.average_, members=(replace(clf.average_.members[m], weight=1.0),))
-        wanted = wanted + clf.weights_[m] * alone.predict_proba(X)
-    np.testing.assert_allclose(clf.predict_proba(X), wanted, atol=1e-12)
+    rows, pool = clf._encode(X, clf.average_.schemas), clf.pool_
+    p = [
+        np.mean([fit.proba(fit.view.mix(rows[fit.view.schema]), None) for fit in member.fits], axis=0)
+        for member in clf.average_.members
+    ]
+    p.append(np.tile(clf.class_prior_, (len(X), 1)))
+    linear = sum(v * q for v, q in zip(pool.weights, p))
+    product = np.prod([(q + FLOOR) ** w for w, q in zip(pool.exponents, p)], axis=0)
+    product /= product.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(clf.predict_proba(X), pool.share * linear + (1 - pool.share) * product, atol=1e-12)
 
 
 def test_members(fitted):
     clf, X, _ = fitted
     assert isinstance(clf.members_, pd.DataFrame)
-    assert clf.weights_.sum() == pytest.approx(1.0, abs=1e-12)
-    assert (clf.weights_ > 0).all()
-    np.testing.assert_array_equal(clf.members_["weight"], clf.weights_)
-    n = len(clf.weights_)
+    n = len(clf.members_)
     assert 1 <= n <= 6
-    predictors = [m.predictor for m in clf.average_.members]
-    assert len(clf.members_) == len(predictors) == n
-    assert [p.fine_tuned is not None for p in predictors] == clf.members_["fine_tuned"].tolist()
-    assert clf.n_components_ == clf.members_["n_components"].max()
-    assert clf.feature_weights_.shape == (n, X.shape[1])
-    assert clf.offsets_.shape == (n, 2)
-    plain = (clf.members_["feature_weights"] == "none").to_numpy()
-    assert (clf.feature_weights_[plain] == 1).all()
-    assert (clf.offsets_[plain] == 0).all()
-    common = (clf.members_["feature_weights"] == "common").to_numpy()
-    assert (np.ptp(clf.feature_weights_[common], axis=1) == 0).all()
-    for predictor, size, treatment in zip(predictors, clf.members_["n_components"], clf.members_["treatment"]):
-        assert predictor.n_components == size
-        assert (predictor.view.mixing is not None) == (treatment == "decorrelate")
+    pool, members = clf.pool_, clf.average_.members
+    assert len(pool.weights) == len(pool.exponents) == n + 1  # the classes' shares are the last
+    assert pool.weights.sum() == pytest.approx(1.0, abs=1e-12)
+    assert (pool.weights > 0).all()
+    assert (pool.exponents >= 0).all()
+    assert 0 < pool.share < 1
+    assert (np.diff(pool.weights[:-1]) <= 0).all()  # the weightiest first
+    np.testing.assert_array_equal(clf.members_["weight"], pool.weights[:-1])
+    np.testing.assert_array_equal(clf.members_["exponent"], pool.exponents[:-1])
+    assert len(members) == n
+    assert set(clf.members_["model"]) <= {"NB", "FAN", "kernel", "NB forest"}
+    for member, told in zip(members, clf.members_.to_dict("records")):
+        is_network = told["model"] in ("NB", "FAN")
+        assert len(member.fits) == told["n_fits"] == (4 if is_network else 1)
+        for fit in member.fits:
+            assert (fit.view.mixing is not None) == (told["treatment"] == "decorrelate")
+            if is_network:
+                assert fit.n_components == told["n_components"]
+                assert (fit.fine_tuned is None) == np.isnan(told["strength"])
+    assert clf.n_components_ == max(fit.n_components for m in members for fit in m.fits)
     assert clf.members_["log_score"].max() <= 0
     assert clf.log_score_ > clf.members_["log_score"].min()
     assert list(clf.feature_names_in_) == list(X.columns)
+
+
+def test_members_are_fitted_again_where_folds_leave_out_too_much(few):
+    X, y = symbols(60)
+    clf = FANClassifierCV(**FAST).fit(X, y)
+    assert clf.members_["n_fits"] == [1] * len(clf.members_["n_fits"])
+
+
+def test_kernel_densities_may_be_left_out(few):
+    columns, y = mixed(50)
+    without = FANClassifierCV(**FAST, kernel_members=False).fit(pd.DataFrame(columns), y)
+    assert "kernel" not in set(without.members_["model"])
+    assert_sound(without, pd.DataFrame(columns))
 
 
 def test_class_prior_is_a_distribution(fitted):
@@ -156,10 +175,10 @@ def test_threads_and_repetition_do_not_change_a_bit(fitted):
     clf, X, y = fitted
     other = clone(clf).set_params(n_jobs=2).fit(X, y)
     assert_same(clf, other, X)
-    for a, b in zip(clf.average_.members, other.average_.members):
-        for p, q in zip(builders.arrays(a.predictor.network), builders.arrays(b.predictor.network)):
-            np.testing.assert_array_equal(p, q)
-    np.testing.assert_array_equal(clf.feature_weights_, other.feature_weights_)
+    ours, theirs = clf.average_.to_state()[1], other.average_.to_state()[1]
+    assert set(ours) == set(theirs)
+    for name, array in ours.items():
+        np.testing.assert_array_equal(array, theirs[name], err_msg=name)
     assert clf.log_score_ == other.log_score_
 
 
@@ -206,7 +225,8 @@ def test_explanations_add_up(fitted):
     np.testing.assert_allclose(found.log_odds, np.log(proba.max(axis=1) / proba.min(axis=1)), atol=1e-9)
     np.testing.assert_array_equal(found.classes[:, 0], clf.predict(X))
     missing = X.isna().to_numpy()
-    assert (found.contributions[missing] == 0).all()  # columns that are often missing are left out
+    if "NB forest" not in set(clf.members_["model"]):  # which makes something of what is missing
+        assert (found.contributions[missing] == 0).all()  # columns that are often missing are left out
     assert (np.isnan(found.information) == ~missing).all()
     assert (found.information[missing] >= 0).all()
     assert (found.information[missing] <= np.log(2)).all()
@@ -239,10 +259,10 @@ def test_samples(fitted):
     assert len(clf.sample(1)[0]) == 1
 
 
-def test_samples_of_fine_tuned_members_are_like_the_rows(monkeypatch):
+def test_samples_are_not_fine_tuned(monkeypatch):
     """Fine-tuned tables tell classes apart, and of copies of a column they make little; its values are as frequent."""
-    fine_tuned = [replace(f, sizes=(1,)) for f in library("fast", False) if f.fine_tuned]
-    monkeypatch.setattr(fan_cv, "library", lambda effort, has_numbers: fine_tuned)
+    naive = [replace(f, sizes=(1,)) for f in library("fast", False)]
+    monkeypatch.setattr(fan_cv, "library", lambda effort, has_numbers: naive)
     rng = np.random.default_rng(0)
     y = np.arange(300) % 2
     X = np.repeat(np.where(rng.random(300) < 0.2 + 0.6 * y, "b", "a")[:, None], 10, axis=1).astype(object)
@@ -251,18 +271,6 @@ def test_samples_of_fine_tuned_members_are_like_the_rows(monkeypatch):
     for c in (0, 1):
         for j in range(10):
             assert np.mean(rows[classes == c, j] == "b") == pytest.approx(np.mean(X[y == c, j] == "b"), abs=0.05)
-
-
-def test_samples_of_decorrelated_columns_are_correlated_again(monkeypatch):
-    decorrelated = [replace(f, sizes=(1,)) for f in library("fast", True) if f.treatment == "decorrelate"]
-    monkeypatch.setattr(fan_cv, "library", lambda effort, has_numbers: decorrelated[:1])
-    rng = np.random.default_rng(0)
-    y = np.arange(400) % 2
-    X = y[:, None] + rng.normal(size=(400, 2)) @ [[1.0, 4.5], [0.0, 2.0]] + [10.0, -3.0]
-    rows, classes = FANClassifierCV(**FAST).fit(X, y).sample(4000, random_state=0)
-    for c in (0, 1):
-        np.testing.assert_allclose(rows[classes == c].mean(axis=0), X[y == c].mean(axis=0), atol=0.3)
-        np.testing.assert_allclose(np.cov(rows[classes == c].T), np.cov(X[y == c].T), rtol=0.2)
 
 
 # ---------------------------------------------------------------- folds
@@ -332,36 +340,51 @@ def test_rows_are_encoded_once_for_all_folds_and_treatments(monkeypatch, few):
     assert set(clf.members_["treatment"]) - {"none"}  # another view than that was encoded is among them
 
 
-def test_feature_weights_are_scored_by_rows_that_they_have_not_seen(monkeypatch, few):
-    """Each part held out is scored with feature weights learnt from other parts; those kept are learnt from all."""
-    X, y = symbols(60)
-    seen = []
-    original = training._with_feature_weights
-    monkeypatch.setattr(training, "_with_feature_weights", lambda c: seen.append((c, original(c))) or seen[-1][1])
-    FANClassifierCV(**{**FAST, "cv": 3}).fit(X, y)
-    for plain, weighted in seen[:2]:
-        for i, found in enumerate(weighted):
-            wanted = []
-            parts = plain.parts
-            for part in parts:
-                others = [p for p in parts if p is not part]
-                model = part.weighted(learn_feature_weights(others, 3, None)[i])
-                log_proba = posterior(part.table, model.terms, "log_proba", None)
-                wanted.append(log_proba[np.arange(len(log_proba)), part.table.labels])
-            np.testing.assert_allclose(found.log_scores, np.concatenate(wanted), atol=1e-9)
-            final = learn_feature_weights(parts, 3, None)[i]
-            np.testing.assert_allclose(found.feature_weights.weights, final.weights, atol=1e-9)
+def test_candidates_are_judged_by_fits_that_have_not_seen_the_rows(few):
+    """The k-th fit of a member is without the rows of the k-th fold, and these are what it is judged by."""
+    rng = np.random.default_rng(0)
+    y = np.arange(80) % 2
+    X = y[:, None] + rng.normal(size=(80, 3))
+    splits = halves(80, 4)
+    clf = FANClassifierCV(**{**FAST, "cv": splits}).fit(X, y)
+    rows, judged = clf._encode(X, clf.average_.schemas), 0
+    for member, n, log_score in zip(clf.average_.members, clf.members_["n_fits"], clf.members_["log_score"]):
+        if n == 1:
+            continue
+        truth = np.empty(80)
+        for fit, (_, test) in zip(member.fits, splits, strict=True):
+            p = fit.proba(fit.view.mix(rows[fit.view.schema]), None)
+            truth[test] = p[test, y[test]]
+        assert np.log(truth + FLOOR).mean() == pytest.approx(log_score, abs=1e-9)
+        judged += 1
+    assert judged
 
 
-def test_noise_is_not_taken_for_knowledge():
-    """Labels that nothing tells: the score is no better than that of the classes' frequencies, but for noise."""
+def test_what_is_promised_of_noise_is_what_is_found():
+    """Few rows whose labels nothing tells, and many candidates, some of which are lucky."""
+    promised, found, known = [], [], []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        X, y = rng.normal(size=(60, 5)), rng.integers(0, 2, 60)
+        clf = FANClassifierCV(effort="fast", random_state=0).fit(X, y)
+        new, truth = rng.normal(size=(1000, 5)), rng.integers(0, 2, 1000)
+        promised.append(-clf.log_score_)
+        found.append(log_loss(truth, clf.predict_proba(new)))
+        frequency = np.bincount(y) / 60
+        known.append(-frequency @ np.log(frequency))
+    assert np.mean(promised) > np.mean(known) - 0.03
+    assert np.mean(promised) == pytest.approx(np.mean(found), abs=0.08)
+    assert np.mean(found) < np.log(2) + 0.08
+
+
+def test_noise_is_not_taken_for_knowledge(few):
     rng = np.random.default_rng(3)
     X, y = rng.choice(list("ab"), (200, 6)).astype(object), rng.integers(0, 2, 200)
     clf = FANClassifierCV(**{**FAST, "cv": 3}).fit(X, y)
     frequency = np.bincount(y) / 200
     assert clf.log_score_ < frequency @ np.log(frequency) + 0.01
     new = rng.choice(list("ab"), (2000, 6)).astype(object)
-    assert log_loss(rng.integers(0, 2, 2000), clf.predict_proba(new)) < np.log(2) + 0.1
+    assert log_loss(rng.integers(0, 2, 2000), clf.predict_proba(new)) < np.log(2) + 0.05
 
 
 # ---------------------------------------------------------------- hard input
@@ -413,8 +436,39 @@ def test_few_rows(X, y, few):
     X = np.array(X, dtype=object if isinstance(X[0][0], str) else float)
     clf = FANClassifierCV(effort="fast", random_state=0).fit(X, np.array(y, dtype=object if None in y else None))
     assert_sound(clf, X)
-    assert clf.weights_.sum() == pytest.approx(1.0)
+    assert clf.pool_.weights.sum() == pytest.approx(1.0)
     assert len(clf.sample(3, random_state=0)[0]) == 3
+
+
+@pytest.mark.parametrize("scale", [1e300, 1e-300])
+def test_huge_and_tiny_values(scale, few):
+    rng = np.random.default_rng(0)
+    y = np.arange(40) % 2
+    X = (y[:, None] + rng.standard_cauchy(size=(40, 2))) * scale
+    X[3, 0], X[5] = np.nan, 1e7 * scale
+    clf = FANClassifierCV(**FAST).fit(X, y)
+    new = np.vstack([X, np.array([[1.7e308, -1.7e308], [np.nan, 1.7e308], [0.0, np.nan], [np.nan, np.nan]])])
+    assert_sound(clf, new)
+    found = clf.explain(new)
+    assert np.isfinite(found.contributions).all()
+    assert np.isfinite(found.responsibility).all()
+    np.testing.assert_allclose(found.prior + found.contributions.sum(axis=1), found.log_odds, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:columns with fewer than two distinct values")
+@pytest.mark.parametrize("missing", [np.nan, None])
+def test_everything_missing(missing, few):
+    """Of all rows, and of half of them."""
+    X, y = np.full((40, 2), missing, dtype=object if missing is None else float), np.arange(40) % 4 // 3
+    clf = FANClassifierCV(**FAST).fit(X, y)
+    np.testing.assert_allclose(clf.predict_proba(X), np.tile(clf.class_prior_, (40, 1)))
+    np.testing.assert_allclose(clf.class_prior_, [31 / 42, 11 / 42])
+    X[::2] = (
+        np.array([["a", "b"], ["b", "b"]] * 10) if missing is None else np.random.default_rng(0).normal(size=(20, 2))
+    )
+    clf = FANClassifierCV(**FAST).fit(X, y)
+    assert_sound(clf, X)
+    np.testing.assert_allclose(clf.predict_proba(X[1:2]), clf.class_prior_[None])
 
 
 def test_too_few_rows_to_judge_by_leave_naive_bayes(few):
@@ -422,23 +476,22 @@ def test_too_few_rows_to_judge_by_leave_naive_bayes(few):
     with pytest.warns(UserWarning, match="9 labelled cases are too few to judge models by in 5 folds"):
         clf = FANClassifierCV(effort="fast", random_state=0).fit(X, y)
     assert clf.members_["n_components"] == [1]
-    assert clf.weights_.tolist() == [1.0]
     assert np.isnan(clf.log_score_)
-    np.testing.assert_allclose(clf.predict_proba(X), NBClassifier().fit(X, y).predict_proba(X), rtol=1e-9)
+    np.testing.assert_allclose(clf.class_prior_, [6 / 11, 5 / 11])
+    wanted = 0.9 * NBClassifier().fit(X, y).predict_proba(X) + 0.1 * clf.class_prior_  # one case of ten says nothing
+    np.testing.assert_allclose(clf.predict_proba(X), wanted, rtol=1e-9)
 
 
 def test_a_far_away_value_is_explained_too(few, monkeypatch):
     """A hundred deviations from everything; the work is counted, as it could be endless."""
-    from fanbayes.explanation import average
-
-    evaluate, n_points = average.MixturePath.coefficient, []
+    evaluate, n_points = AveragePath.coefficient, []
 
     def counted(path, t, row):
         n_points.append(len(t))
         assert sum(n_points) < 16 * 1000, "halved without end"
         return evaluate(path, t, row)
 
-    monkeypatch.setattr(average.MixturePath, "coefficient", counted)
+    monkeypatch.setattr(AveragePath, "coefficient", counted)
     rng = np.random.default_rng(0)
     y = np.arange(60) % 2
     clf = FANClassifierCV(**FAST).fit(y[:, None] + rng.normal(size=(60, 2)), y)
@@ -477,12 +530,6 @@ def test_what_is_refused(parameters, error, message):
     assert clf.__dict__ == before
 
 
-def test_cv_none_is_scikit_learns_default(few):
-    X, y = symbols(40)
-    found = FANClassifierCV(effort="fast", cv=None, random_state=0).fit(X, y)
-    assert_sound(found, X)
-
-
 def test_a_fit_that_fails_changes_nothing(fitted):
     clf, X, y = fitted
     clf = pickle.loads(pickle.dumps(clf))
@@ -491,7 +538,7 @@ def test_a_fit_that_fails_changes_nothing(fitted):
         clf.fit(X, y[:-1])
     with pytest.raises(ValueError, match="cv"):
         clf.set_params(cv="x").fit(X.assign(more=X["x"] + 1.5), y)
-    clf.set_params(cv=2)
+    clf.set_params(cv=4)
     assert clf.__dict__ == before
     np.testing.assert_array_equal(clf.predict_proba(X), wanted)
     assert not hasattr(clone(clf), "average_")
@@ -537,7 +584,45 @@ def test_progress_is_shown_if_wanted(few, capsys):
     assert "".join(capsys.readouterr()).strip()
 
 
+@pytest.mark.parametrize("kernels", [True, False])
+@pytest.mark.parametrize("rows", [symbols, mixed])
+def test_progress_comes_to_its_end(rows, kernels, few, monkeypatch):
+    told, original = [], fan_cv.fit_average
+
+    def listening(training, units, families, effort):
+        heard = replace(training, report=lambda text, n: told.append(n))
+        assert sum(told) == 0
+        found = original(heard, units, families, effort)
+        assert sum(told) == n_steps(len(units), families, kernels)
+        return found
+
+    monkeypatch.setattr(fan_cv, "fit_average", listening)
+    X, y = rows(40)
+    FANClassifierCV(**FAST, kernel_members=kernels).fit(pd.DataFrame(X), y)
+    assert told
+
+
 # ---------------------------------------------------------------- the candidates
+
+
+def test_the_best_candidates_are_pooled():
+    """The weightiest first, each with its own exponent; those that hardly matter are left out."""
+    rng = np.random.default_rng(0)
+    labels, prior = rng.integers(0, 3, 200), np.full(3, 1 / 3)
+    judged = Judged(np.arange(200), labels, np.ones(200), np.arange(200))
+    said = np.where(rng.random(200) < 0.6, labels, (labels + 1) % 3)
+    certain, flat = 0.01 + 0.97 * np.eye(3)[said], np.tile(prior, (200, 1))  # the shares of the classes once more
+    told = [(1 - share) * rng.dirichlet(np.ones(3), 200) + share * np.eye(3)[labels] for share in (0.1, 0.5, 0.3, 0.4)]
+    for several, most, first in ((told, 6, 1), (told, 2, 1), ([flat, certain], 6, 1)):
+        candidates = [Candidate("NB", "none", None, k, 0, (), p) for k, p in enumerate(several)]
+        members, pool, log_score = _best(candidates, judged, prior, most)
+        assert members[0].size == first
+        assert 1 <= len(members) <= min(most, len(several))
+        assert (np.diff(pool.weights[:-1]) <= 0).all()
+        wanted, promised = fit_pool(np.stack([*(m.p for m in members), flat]), labels, np.ones(200), judged.key)
+        np.testing.assert_allclose(pool.weights, wanted.weights, atol=1e-6)
+        np.testing.assert_allclose(pool.exponents, wanted.exponents, atol=2e-3)
+        assert log_score == pytest.approx(promised, abs=1e-4)
 
 
 @pytest.mark.parametrize("has_numbers", [True, False])
@@ -550,11 +635,12 @@ def test_candidates(has_numbers):
         for f in found:
             assert f.sizes[0] == 1
             assert (np.diff(f.sizes) > 0).all()
+            assert (np.diff(f.strengths) < 0).all()  # each search goes on from the one before
             assert has_numbers or f.treatment == "none"
-        assert not found[0].fine_tuned  # what is left if nothing can be held out
-        assert any(f.fine_tuned for f in found)
-        assert {f.treatment for f in found} == ({"none", "mdlp", "decorrelate"} if has_numbers else {"none"})
-    work = [sum(len(f.sizes) * f.n_init for f in families[effort]) for effort in names]
+        assert found[0].treatment == "none"  # what fills in holes, and is left if nothing can be held out
+        assert any(f.strengths for f in found)
+        assert {f.treatment for f in found} >= ({"none", "mdlp", "decorrelate"} if has_numbers else {"none"})
+    work = [sum(len(f.sizes) * f.n_init * (1 + len(f.strengths)) for f in families[effort]) for effort in names]
     assert work[0] < work[1] < work[2]
-    kinds = [{(f.treatment, f.variance_tying, f.mixing, f.fine_tuned) for f in families[effort]} for effort in names]
+    kinds = [{(f.treatment, f.variance_tying) for f in families[effort]} for effort in names]
     assert kinds[0] <= kinds[1] <= kinds[2]

@@ -34,8 +34,8 @@ from fanbayes.explanation.average import explain_average
 from fanbayes.files.model_file import from_state, to_state
 from fanbayes.learning.completion import Imputer
 from fanbayes.learning.ensembles.average import Average, Member
-from fanbayes.learning.feature_weights import FeatureWeights
-from fanbayes.learning.predictor import WeightedPredictor
+from fanbayes.learning.ensembles.pool import Pool
+from fanbayes.learning.predictor import TunedPredictor
 
 FEW = {"n_init": 2, "random_state": 0}
 MODELS = {
@@ -376,27 +376,28 @@ def test_tables_and_arcs_say_how_often_a_value_is_missing():
 
 
 def test_members_of_an_average_may_differ_in_what_they_make_of_holes():
-    """Their mean, explained and kept in a file; what is filled in stays marked as missing."""
+    """Their average, explained; what is filled in stays marked as missing."""
     X, y = clinic()
     new, _ = clinic(30, seed=4)
     cases = NBClassifier()._cases(X, y, None)
     rows = cases.training_table()
-    weights = FeatureWeights(np.array([0.7, 1.0, 1.3, 1.0, 0.9]), np.zeros(2))
-    members, networks = [], []
+    pool, prior = Pool(np.array([0.5, 0.4, 0.1]), np.array([0.7, 0.2, 0.3]), 0.5), np.array([0.4, 0.6])
+    fits, networks = [], []
     for missing in WAYS:
         view, _ = rows.view("none", rows.labels, missing)
         networks.append(fitted(NBClassifier(), X, y, missing=missing).network_)
-        members.append(Member(WeightedPredictor(view, networks[-1], None, weights), 0.5))
+        fits.append(TunedPredictor(view, networks[-1], None))
     for fills in ([False] * 6, [False, False, False, True, True, True]):
         imputer = Imputer(networks[0], rows.schema_with("informative"), np.array(fills))
-        average = Average(tuple(members), imputer)
+        average = Average(tuple(Member((fit,)) for fit in fits), pool, prior, imputer)
         sources = NBClassifier()._cases(new, y[:30], None).sources
         tables = tuple(encode_table(schema, sources, 30) for schema in average.schemas)
         given = Encodings(average.schemas, tables)
         proba = average.posterior(given, "proba", None)
         if not any(fills):
-            alone = [m.predictor.posterior(given, "proba", None) for m in members]
-            np.testing.assert_allclose(proba, np.mean(alone, axis=0), rtol=1e-12)
+            alone = [fit.posterior(given, "proba", None) for fit in fits]
+            wanted = pool.mix(np.stack([*alone, np.tile(prior, (30, 1))]))
+            np.testing.assert_allclose(proba, wanted, rtol=1e-12)
         found = explain_average(average, given, cases.classes, None, None)
         np.testing.assert_allclose(found.prior + found.contributions.sum(axis=1), found.log_odds, atol=1e-9)
         np.testing.assert_allclose(np.exp(-np.abs(found.log_odds)), proba.min(axis=1) / proba.max(axis=1), rtol=1e-9)

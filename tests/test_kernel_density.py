@@ -8,7 +8,7 @@ import pytest
 from builders import encode, make_layout, random_rows
 from oracles import Rows
 
-from fanbayes import _native
+from fanbayes import NBClassifier, _native
 from fanbayes.data.sources import array_sources
 from fanbayes.data.table import learn_table
 from fanbayes.data.views import View
@@ -350,3 +350,22 @@ def test_hard_input(table, n_classes):
         np.testing.assert_allclose(np.exp(log_proba).sum(axis=1), 1.0)
     bounded = [network.column(k).traits()[1] for k in range(table.layout.n_discrete + table.layout.n_numbers)]
     assert all((v > 1e-16).all() for v in bounded)
+
+
+@pytest.mark.parametrize("symbols", [False, True])
+def test_rows_are_judged_without_those_of_their_group(symbols):
+    """Five rows of each of twelve people, who have a class: alike, but of no use for others."""
+    rng = np.random.default_rng(0)
+    person, y = np.repeat(np.arange(12), 5), np.repeat(rng.permutation(12) % 2, 5)
+    X = rng.normal(size=(12, 4))[person] + 0.1 * rng.normal(size=(60, 4))
+    X = np.where(X > 0, "b", "a").astype(object) if symbols else X
+    rows = NBClassifier()._cases(X, y, None).training_table()
+    _, alone = fit_kernel(rows.table, 2, 0)
+    network, together = fit_kernel(rows.table, 2, 0, person)
+    truth = np.arange(60), y
+    assert alone[truth].mean() > np.log(0.5)
+    assert together[truth].mean() < np.log(0.5)
+    assert network.structure.n_states == 60 + 2 if not symbols else network.structure.n_states <= 60 + 2
+    order = rng.permutation(60)
+    moved = fit_kernel(rows.table.only(order), 2, 0, person[order])[1]
+    np.testing.assert_allclose(moved, together[order], atol=1e-6)

@@ -261,10 +261,6 @@ def test_terms_of_columns_add_up(kind):
         terms.log_weight[0] + each.sum(axis=1), posterior(table, terms, "states", None), rtol=1e-12
     )
     assert (each[:, 4:][np.isnan(table.pairs[:, :, 0])] == 0.0).all()
-    weights, offset = np.random.default_rng(0).gamma(1.0, size=6), np.array([0.1, -0.4, 0.3])
-    weighted = terms.weighted(weights, offset, table.layout)
-    wanted = terms.log_weight[0] + offset[world.network.structure.class_of] + np.einsum("nis,i->ns", each, weights)
-    np.testing.assert_allclose(posterior(table, weighted, "states", None), wanted, rtol=1e-10)
 
 
 @pytest.mark.parametrize("kind", ["per_class", "fm"])

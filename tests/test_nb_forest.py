@@ -12,7 +12,6 @@ from scipy.optimize import minimize
 from fanbayes import NBClassifier, _native
 from fanbayes.data.state import StateError
 from fanbayes.data.views import View
-from fanbayes.explanation.nb_forest import explain_forest
 from fanbayes.learning.ensembles.nb_forest import MOST_CODES, ForestPredictor, fit_forest, learn_coding
 
 SHRINKAGE = (0.3, 0.03, 3.0)
@@ -231,11 +230,11 @@ def test_it_sees_what_naive_bayes_does_not():
     forest, held_out = fit_forest(table, view, 2, 0, None)
     new_X, new_y = logical(2000, seed=9)
     clf = NBClassifier().fit(X, y)
-    rows = clf._encode(new_X, forest.schemas)
-    log_proba = forest.posterior(rows, "log_proba", None)
+    rows = clf._encode(new_X, (view.schema,))[view.schema]
+    log_proba = forest.log_proba(rows, None)
     assert loss(log_proba, new_y) < 0.3 < 0.5 < loss(clf.predict_log_proba(new_X), new_y)
     assert abs(loss(log_proba, new_y) - loss(held_out, y)) < 0.06
-    np.testing.assert_allclose(forest.posterior(rows, "proba", None), np.exp(log_proba))
+    np.testing.assert_allclose(forest.proba(rows, None), np.exp(log_proba))
 
 
 @pytest.mark.parametrize("kind", ["once", "copies", "groups", "discrete"])
@@ -316,18 +315,16 @@ def test_rows_without_label_or_weight_are_left_out(fitted):
     np.testing.assert_array_equal(of_rows[-3:], forest.log_proba(table.only(np.arange(3)), None))
 
 
-# ---------------------------------------------------------------- explanation and files
+# ---------------------------------------------------------------- terms and files
 
 
-def test_contributions_add_up(fitted):
+def test_terms_add_up(fitted):
+    """(R2) is a sum over the columns."""
     _, table, forest, _ = fitted
-    found = explain_forest(forest, table, np.array(["no", "yes"]), ("yes", "no"), None)
-    log_proba = forest.log_proba(table, None)
-    np.testing.assert_allclose(found.log_odds, log_proba[:, 1] - log_proba[:, 0])
-    np.testing.assert_allclose(found.prior + found.contributions.sum(axis=1), found.log_odds, atol=1e-10)
-    np.testing.assert_allclose(found.prior, np.diff(np.log(forest.class_prior))[0])
-    best = explain_forest(forest, table, np.array(["no", "yes"]), None, None)
-    assert (best.log_odds >= 0).all()
+    terms, log_proba = forest.terms(table, None), forest.log_proba(table, None)
+    assert terms.shape == (table.n_rows, 4, 2)
+    total = np.log(forest.class_prior) + terms.sum(axis=1)
+    np.testing.assert_allclose(np.diff(total), np.diff(log_proba), atol=1e-10)
 
 
 def test_state_and_pickle(fitted):

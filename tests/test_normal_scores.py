@@ -11,7 +11,10 @@ from test_views import see
 from fanbayes import FANClassifierCV, load, save
 from fanbayes.data.normal_scores import FURTHEST, N_KNOTS, are_knots, from_scores, learn_scores, to_scores
 from fanbayes.data.state import plain
+from fanbayes.data.views import View
 from fanbayes.files.container import read
+from fanbayes.learning.ensembles.average import Member
+from fanbayes.learning.predictor import TunedPredictor
 
 
 def scores_of(x, weights=None):
@@ -84,11 +87,9 @@ def seen_by_scores():
     X, y = np.exp(rng.normal(size=(80, 2))), np.arange(80) % 2
     X[:, 0] *= 1 + y
     clf = FANClassifierCV(effort="fast", random_state=0).fit(X, y)
-    first, *others = clf.average_.members
-    view = replace(first.predictor.view, schema=clf.schema_, mixing=None, scores=see(X, y, "normal_scores")[0].scores)
-    network = clf.average_.imputer.network
-    predictor = replace(first.predictor, view=view, network=network, fine_tuned=None)
-    clf.average_ = replace(clf.average_, members=(replace(first, predictor=predictor), *others))
+    view = View(clf.schema_, None, see(X, y, "normal_scores")[0].scores)
+    first = Member((TunedPredictor(view, clf.imputer_.network, None),))
+    clf.average_ = replace(clf.average_, members=(first, *clf.average_.members[1:]))
     return clf, X
 
 
@@ -111,5 +112,5 @@ def test_damaged_knots_are_refused(seen_by_scores, tmp_path):
 
 def test_samples_are_in_the_columns_own_units(seen_by_scores):
     clf, X = seen_by_scores
-    columns, _ = clf.average_.members[0].predictor.sample(2000, np.random.default_rng(0))
+    columns, _ = clf.average_.fits[0].sample(2000, np.random.default_rng(0))
     assert np.quantile(columns[1], 0.5) == pytest.approx(np.median(X[:, 1]), rel=0.3)

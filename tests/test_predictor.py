@@ -1,4 +1,4 @@
-"""What all predictors promise: a network, a network with feature weights, an average."""
+"""What all predictors promise: a network, a network that was fine-tuned, an average."""
 
 import json
 
@@ -10,7 +10,8 @@ from fanbayes import FANClassifier, FANClassifierCV, FMClassifier, NBClassifier
 from fanbayes.data.state import StateError, not_finite, plain
 from fanbayes.data.views import View
 from fanbayes.learning.ensembles.average import Average
-from fanbayes.learning.predictor import NetworkPredictor, WeightedPredictor
+from fanbayes.learning.ensembles.candidates import Family
+from fanbayes.learning.predictor import NetworkPredictor, TunedPredictor
 from fanbayes.model.state import FAN
 
 
@@ -45,8 +46,11 @@ def predictors(rows, average):
     for clf in (NBClassifier(), FANClassifier(2, **few), FANClassifier(2, mixing="per_class", **few), FMClassifier(3)):
         clf.fit(*rows)
         yield clf, clf._predictor
-    for member in average.average_.members:
-        yield average, member.predictor
+    training = average._cases(*rows, None).training_table()
+    view, table = training.view("decorrelate", training.labels)
+    family = Family("decorrelate", "all", (0.1,), (2,), 1)
+    for found in family.fit(family.rows(view, view.mix(table), 3), 2, 0):
+        yield average, found
     yield average, average.average_
 
 
@@ -59,7 +63,7 @@ def test_every_predictor(rows, average):
         np.testing.assert_allclose(proba.sum(axis=1), 1, atol=1e-12)
         np.testing.assert_allclose(np.exp(log_proba), proba, atol=1e-12)
         assert found.class_prior.sum() == pytest.approx(1, abs=1e-9)
-        if type(found) is not WeightedPredictor:  # whose classes have offsets
+        if type(found) is not TunedPredictor or found.fine_tuned is None:  # which has another prior
             np.testing.assert_allclose(proba[0], found.class_prior, atol=1e-9)  # a row with nothing in it
         columns, classes = found.sample(3000, np.random.default_rng(0))
         assert [len(c) for c in columns] == [3000] * 3
@@ -69,7 +73,7 @@ def test_every_predictor(rows, average):
         assert copy.n_components == found.n_components
         same = clf._encode(rows[0], copy.schemas)
         np.testing.assert_array_equal(copy.posterior(same, "proba", None), proba)
-    assert kinds == {NetworkPredictor, WeightedPredictor, Average}
+    assert kinds == {NetworkPredictor, TunedPredictor, Average}
 
 
 def test_the_state_of_another_model_is_refused(rows):

@@ -14,7 +14,7 @@ from sklearn.base import clone
 
 from fanbayes import FANClassifier
 from fanbayes.data import schema, table
-from fanbayes.model import network, structure, weighted_network
+from fanbayes.model import network, structure
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="limits and forks as Linux has them")
 
@@ -125,7 +125,7 @@ def test_a_cached_value_is_no_obstacle_to_a_forked_process():
     assert run(code) == ["0", "2", "True"]
 
 
-@pytest.mark.parametrize("module", [schema, table, structure, network, weighted_network])
+@pytest.mark.parametrize("module", [schema, table, structure, network])
 def test_nothing_that_predicts_waits_for_a_lock(module):
     own = [c for c in vars(module).values() if isinstance(c, type) and c.__module__ == module.__name__]
     assert own

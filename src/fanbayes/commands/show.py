@@ -49,32 +49,30 @@ def print_members(console: Console, members: list[dict[str, Any]]) -> None:
     rows = [
         [
             str(number),
-            str(m["n_components"]),
+            m["model"],
+            str(m["n_components"] or ""),
             m["treatment"],
-            m["variance_tying"],
-            "yes" if m["fine_tuned"] else "",
-            m["feature_weights"],
+            "" if m["strength"] != m["strength"] else f"{m['strength']:g}",
+            str(m["n_fits"]),
             score_text(m["log_score"]),
             f"{m['weight']:.3f}",
+            f"{m['exponent']:.3f}",
         ]
         for number, m in enumerate(members)
     ]
-    headers = ["", "components", "columns", "tied", "tuned", "weights", "log score", "weight"]
-    print_table(console, headers, rows, left=(2, 3, 4, 5))
+    headers = ["", "model", "components", "columns", "strength", "fits", "log score", "weight", "exponent"]
+    print_table(console, headers, rows, left=(1, 3))
 
 
 def _print_average(console: Console, name: str, about: dict[str, Any], top: int) -> None:
-    features, members = about["features"], about["members"]
+    members = about["members"]
     console.print(f"{name}: {about['classifier']}, {len(members)} members", style="bold")
     console.print(f"Log score of rows held out: {score_text(about['log_score'])}.")
     console.print()
     _print_classes(console, about)
     console.print("Members")
     print_members(console, members)
-    console.print("Features by what each alone tells about the class (mutual information, nats), and their weights")
-    rows = [[f["feature"], f["kind"], f"{f['information']:.4f}", f"{f['weight']:.2f}"] for f in features[:top]]
-    print_table(console, ["feature", "kind", "information", "weight"], rows, left=(0, 1))
-    _print_rest(console, features, top)
+    _print_features(console, about["features"], top)
 
 
 def _print_boosted(console: Console, name: str, about: dict[str, Any], top: int) -> None:

@@ -117,6 +117,11 @@ class TrainingTable:
         assert self.table.labels is not None
         return self.table.labels
 
+    def only(self, rows: NDArray[np.intp]) -> TrainingTable:
+        """Some of the rows, the schema that of all."""
+        values, holes = {j: x[rows] for j, x in self.values.items()}, {j: x[rows] for j, x in self.holes.items()}
+        return replace(self, table=self.table.only(rows), values=values, holes=holes)
+
     def view(
         self, treatment: Treatment, known: NDArray[np.int32], missing: Missing = "ignorable"
     ) -> tuple[View, EncodedTable]:

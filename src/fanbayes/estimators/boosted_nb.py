@@ -121,9 +121,9 @@ class BoostedNBClassifier(TableClassifier):
         splits = split_rows(_N_FOLDS, cases, rows.table, seed_of(self.random_state), None, f"{lone}; label more rows")
         settings, pool = Settings(float(self.alpha), self.combination, self.missing), thread_pool(self._n_threads())
         n_rounds = None if isinstance(self.n_rounds, str) else int(self.n_rounds)
-        with steps(bool(self.verbose)) as report:
+        with steps(bool(self.verbose), 1) as report:
             choice = choose(rows, splits, settings, n_rounds, int(self.max_rounds), pool)
-            report("rounds tried in each fold", len(choice.log_scores))
+            report(f"{len(choice.log_scores)} rounds tried in each fold", 1)
             view, table = rows.view("mdlp", rows.labels, self.missing)
             boosted = fit_boosted(table, view.schema, rows.n_classes, settings, choice, pool)
         self.classes_ = cases.classes

@@ -15,7 +15,7 @@ from fanbayes.data.schema import Missing
 from fanbayes.data.state import Arrays, State, entry, read_table
 from fanbayes.data.views import Encodings
 from fanbayes.estimators.progress import steps
-from fanbayes.estimators.splits import read_groups, split_rows
+from fanbayes.estimators.splits import read_groups, units_of
 from fanbayes.estimators.tabular import TableClassifier
 from fanbayes.estimators.validation import require_choice, require_integer, seed_of
 from fanbayes.explanation.average import explain_average
@@ -26,27 +26,28 @@ from fanbayes.learning.e_step import thread_pool
 from fanbayes.learning.ensembles.average import Average
 from fanbayes.learning.ensembles.candidates import Effort, library
 from fanbayes.learning.ensembles.parallel import parallel_map
-from fanbayes.learning.ensembles.training import Candidate, Training, average_log_score, fit_average
+from fanbayes.learning.ensembles.pool import Pool
+from fanbayes.learning.ensembles.training import Outcome, Training, fit_average, n_steps
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class FANClassifierCV(TableClassifier):
-    """Average of naive Bayes and FAN models, with weights of members and features learnt by cross-validation.
+    """Average of FAN models and their relatives, pooled by how they predict rows that they have not seen.
 
-    ``p(c | x) = sum_m v_m p_m(c | x)``, where each member is naive Bayes or a FAN of some size, as EM finds it or
-    fine-tuned to tell the classes apart, on continuous columns as they are, binned or decorrelated, and
+    Members are naive Bayes and FANs of several sizes, as EM finds them or fine-tuned to tell the classes apart, on
+    continuous columns as they are, binned, by their normal scores or decorrelated; kernel densities, FANs with one
+    component for each of some training rows; and a forest of trees with naive Bayes in their nodes. Each is the mean of
+    its fits to all folds but one, and together with the classes' shares they are pooled,
 
-    ``p_m(c | x) ∝ exp(b_c) p(c) sum_h p(h | c) prod_i p(x_i | c, h)^{w_i}``.
+    ``p(c | x) = s sum_m v_m p_m(c | x) + (1 - s) prod_m p_m(c | x)^{w_m} / Z(x)``,
 
-    Feature weights w_i and offsets b_c maximise the likelihood of the classes of rows that were held out, and so do
-    the weights v_m. Members are then fitted to all rows.
+    by the weights v, exponents w and share s that give the classes of the rows held out the highest probability.
 
     Such members are not joint distributions, so a missing value cannot just be left out of the product. Where a column
     is missing in fewer than one of twenty training cases, p(c | x) is the mean over the values that it may have, given
     the others, under a FAN that was chosen for it (`imputer_`; `fanbayes.learning.completion`): exactly if all that is
     missing has few combinations of values, else over 64 points. In columns that are missing more often it is left out,
-    in training as in prediction, and everywhere if all members are joint distributions, for which that is exact. A row
-    in which everything is missing gets `class_prior_`.
+    in training as in prediction. A row in which everything is missing gets `class_prior_`.
 
     Parameters that are not described here are as in `FANClassifier`.
 
@@ -54,41 +55,42 @@ class FANClassifierCV(TableClassifier):
     ----------
     effort : {"fast", "default", "best"}, default="default"
         How many candidates and starts are tried, and how many members may remain.
-    cv : int, splitter or iterable of (train, test) indices, default=5
+    cv : int, splitter or iterable of (train, test) indices, optional
         How rows are held out. An integer is a number of stratified folds; with fewer than two labelled rows a fold
-        there is nothing to judge by, and the only member is naive Bayes.
+        there is nothing to judge by, and the only member is naive Bayes. By default five folds, up to 300 labelled rows
+        dealt out twice, three above 5,000 rows; above 20,000 a sample of so many rows is judged on. Where less than three
+        quarters of the cases are learnt from at a time, members are fitted again to all rows.
+    kernel_members : bool, default=True
+        Whether kernel densities are tried, up to 5,000 rows. Such members hold rows of the training table.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
     members_ : table
-        The members: their model, size, treatment of continuous columns, their feature weights, the mean log
-        score of the rows held out, and their weight.
-    weights_ : ndarray of shape (n_members,)
+        The members: their model, size, treatment of continuous columns, strength with which fine-tuning holds on to
+        what EM found, number of fits, the mean log score of the rows held out, weight and exponent.
+    pool_ : Pool
+        Weights, exponents and share. The last weight and exponent are those of the classes' shares.
     class_prior_ : ndarray of shape (n_classes,)
     n_components_ : int
         Number of components of the largest member.
     schema_ : Schema
         What each column was taken for.
     average_ : Average
-        The members themselves: each with its weight, how it sees the columns, the network that EM found, and what it
-        predicts by.
+        The members themselves: the fits of each, how they see the columns and what they predict by.
     imputer_ : Imputer
         What fills in missing values, and in which columns.
-    feature_weights_ : ndarray of shape (n_members, n_features_in_)
-    offsets_ : ndarray of shape (n_members, n_classes)
     log_score_ : float
-        Mean log probability of the class of the rows held out, under the average.
+        Mean log probability of the class of rows held out, pooled by weights learnt from others of them.
     n_features_in_, feature_names_in_
 
     Notes
     -----
-    A row with missing values that are filled in costs as much as up to 64 others. Feature weights and fine-tuning are
-    for prediction: `sample` draws from the members as EM found them, from each as often as it weighs.
+    A row with missing values that are filled in costs as much as up to 64 others. Members are for prediction: `sample`
+    draws from the network that fills in missing values, a joint distribution.
 
-    In explanations, "member" is the number of the member that adds most to the probability of the class, and
-    "responsibility" its share. The information of a missing feature is the weighted mean of what it is under the
-    members. Where a missing value is filled in, its contribution is that of the values which the others lead to expect;
+    In explanations, "member" is the number of the member that adds most to the probability of the class in the linear
+    pool, and "responsibility" its share. The information of a missing feature is that under `imputer_`. Where a missing value is filled in, its contribution is that of the values which the others lead to expect;
     elsewhere it is 0.
 
     Examples
@@ -102,7 +104,8 @@ class FANClassifierCV(TableClassifier):
     """
 
     effort: Effort = "default"
-    cv: Any = 5
+    cv: Any = None
+    kernel_members: bool = True
     random_state: Any = None
 
     # What the other classifiers let choose.
@@ -144,17 +147,19 @@ class FANClassifierCV(TableClassifier):
         rows = cases.training_table()
         cases.warn_of_traps(rows.schema)
         seed = seed_of(self.random_state)
-        splits = split_rows(self.cv, cases, rows.table, seed, read_groups(groups, cases))
+        of_groups = read_groups(groups, cases)
+        judged, units = units_of(self.cv, cases, rows, seed, of_groups)
         families = library(self.effort, bool(rows.schema.continuous))
-        if not splits:  # nothing can be held out, so nothing can be compared
-            families = families[:1]
-        with parallel_map(self._n_threads()) as each, steps(bool(self.verbose)) as report:
-            average, members = fit_average(Training(rows, seed, each, report), splits, families, self.effort)
+        n = n_steps(len(units), families, self.kernel_members)
+        with parallel_map(self._n_threads()) as each, steps(bool(self.verbose), n) as report:
+            is_split = self.cv is not None and not isinstance(self.cv, (int, np.integer))
+            training = Training(judged, rows, seed, each, report, self.kernel_members, of_groups, is_split)
+            found = fit_average(training, units, families, self.effort)
         self.classes_ = cases.classes
         self.schema_ = rows.schema
-        self.average_ = average
-        self.members_ = _table_of(members, average.weights, rows.schema.frame)
-        self.log_score_ = average_log_score(average, members)
+        self.average_ = found.average
+        self.members_ = _table_of(found, rows.schema.frame)
+        self.log_score_ = found.log_score
         return self
 
     # ------------------------------------------------------------ looking inside
@@ -170,22 +175,16 @@ class FANClassifierCV(TableClassifier):
         return self.average_.n_components
 
     @property
-    def weights_(self) -> Floats:
-        """Weights of the members (n_members,)."""
+    def pool_(self) -> Pool:
+        """Weights and exponents of the members and, as the last one, of the classes' shares."""
         check_is_fitted(self)
-        return self.average_.weights
+        return self.average_.pool
 
     @property
-    def feature_weights_(self) -> Floats:
-        """Feature weights of the members (n_members, n_features_in_); 1 where they have none."""
+    def class_prior_(self) -> Floats:
+        """The classes' shares (n_classes,)."""
         check_is_fitted(self)
-        return np.array([m.predictor.feature_weights.weights for m in self.average_.members])
-
-    @property
-    def offsets_(self) -> Floats:
-        """Offsets of the classes (n_members, n_classes)."""
-        check_is_fitted(self)
-        return np.array([m.predictor.feature_weights.offset for m in self.average_.members])
+        return self.average_.class_prior
 
     @property
     def imputer_(self) -> Imputer:
@@ -216,15 +215,16 @@ class FANClassifierCV(TableClassifier):
         self.members_ = read_table(entry(entry(values, "tables", dict), "members", dict), self.schema_.frame)
 
 
-def _table_of(members: Sequence[Candidate], weights: Floats, frame: str | None) -> Any:
+def _table_of(found: Outcome, frame: str | None) -> Any:
+    members, pool = found.members, found.average.pool
     columns = {
+        "model": [m.kind for m in members],
         "n_components": [m.size for m in members],
-        "mixing": [m.family.mixing for m in members],
-        "variance_tying": [m.family.variance_tying for m in members],
-        "treatment": [m.family.treatment for m in members],
-        "fine_tuned": [m.family.fine_tuned for m in members],
-        "feature_weights": [m.weighting for m in members],
-        "log_score": [m.log_score for m in members],
-        "weight": weights.tolist(),
+        "treatment": [m.treatment for m in members],
+        "strength": [m.strength for m in members],
+        "n_fits": [len(m.fits) for m in found.average.members],
+        "log_score": found.log_scores,
+        "weight": pool.weights[:-1].tolist(),
+        "exponent": pool.exponents[:-1].tolist(),
     }
     return to_user_table(columns, frame)

@@ -47,14 +47,15 @@ def progress(verbose: bool, criterion: str, n_sizes: int) -> Iterator[Callable[[
 
 
 @contextmanager
-def steps(verbose: bool) -> Iterator[Report]:
-    """Report what was done and how many steps it was, where their number is not known before; or nowhere."""
+def steps(verbose: bool, n: int) -> Iterator[Report]:
+    """Report what was done and how many of the n steps it was, or nowhere."""
     if not verbose:
         yield lambda text, n: None
         return
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-    with Progress(SpinnerColumn(), TextColumn("{task.completed} fits: {task.description}"), TimeElapsedColumn()) as bar:
-        task = bar.add_task("reading", total=None)
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns) as bar:
+        task = bar.add_task("reading", total=n)
         yield lambda text, n: bar.update(task, advance=n, description=text)
-        bar.update(task, description="done")
+        bar.update(task, description="done", completed=n)

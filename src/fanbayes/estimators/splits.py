@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,17 @@ from numpy.typing import NDArray
 
 from fanbayes.arrays import Ints, Mask
 from fanbayes.data.table import EncodedTable
+from fanbayes.data.views import TrainingTable
 from fanbayes.data.warning import warn
 from fanbayes.estimators.tabular import Cases
 from fanbayes.learning.ensembles.folds import Split, deal
+
+# Most labelled cases with which folds are dealt so many times.
+REPEATS = {300: 2}
+# Of more cases members are fitted once, to all of them, and judged in three folds.
+ONE_FIT_ABOVE = 5_000
+# Of more rows a sample is judged on.
+MOST_JUDGED = 20_000
 
 
 def split_rows(
@@ -58,6 +67,29 @@ def split_rows(
         if not (train & is_labelled).any() or not (test & is_labelled).any():
             raise ValueError(f"split {number} of cv has no labelled row to learn from, or none to hold out")
     return [(weights * train, weights * (test & is_labelled)) for train, test in found]
+
+
+def units_of(
+    cv: Any, cases: Cases, rows: TrainingTable, seed: int, groups: NDArray[Any] | None
+) -> tuple[TrainingTable, list[tuple[Split, int]]]:
+    """Rows to judge candidates on, and splits of them, each with the seed of what is learnt from it.
+
+    Where `cv` is None, few rows are dealt out to folds several times, and of many rows a sample is judged on.
+    """
+    is_labelled = cases.labels >= 0
+    n = int(is_labelled.sum())
+    if cv is not None or (n > MOST_JUDGED and groups is not None):
+        return rows, [(split, seed) for split in split_rows(3 if cv is None else cv, cases, rows.table, seed, groups)]
+    if n > MOST_JUDGED:
+        some = np.sort(np.random.default_rng(seed).permutation(len(cases.labels))[:MOST_JUDGED])
+        rows = rows.only(some)
+        few = replace(cases, labels=rows.labels, weights=rows.table.weights)
+        return rows, [(split, seed) for split in split_rows(4, few, rows.table, seed)[:1]]
+    n_cases = n if cases.weights is None else max(n, cases.weights[is_labelled].sum())  # however little each weighs
+    n_folds = 5 if n_cases <= ONE_FIT_ABOVE else 3
+    repeats = next((k for most, k in REPEATS.items() if n_cases <= most), 1)
+    dealt = [split_rows(n_folds, cases, rows.table, seed + k, groups) for k in range(repeats)]
+    return rows, [(split, seed + k) for k, splits in enumerate(dealt) for split in splits]
 
 
 def read_groups(groups: Any, cases: Cases) -> NDArray[np.intp] | None:

@@ -26,14 +26,12 @@ def describe_network(network: Network, schema: Schema, labels: Sequence[Any]) ->
 
 
 def describe_average(average: Average) -> dict[str, Any]:
-    """Features, the most informative first, with weighted means of their information and weight over the members."""
-    predictors = [m.predictor for m in average.members]
-    information = average.weights @ np.array([feature_information(p.network, p.view.schema) for p in predictors])
-    weight = average.weights @ np.array([p.feature_weights.weights for p in predictors])
-    return {"features": describe_features(average.imputer.schema, information, weight=weight)}
+    """Features, the most informative first under the joint distribution that fills in missing values."""
+    imputer = average.imputer
+    return {"features": describe_features(imputer.schema, feature_information(imputer.network, imputer.schema))}
 
 
-def describe_features(schema: Schema, information: Floats, **more: Floats) -> list[dict[str, Any]]:
+def describe_features(schema: Schema, information: Floats) -> list[dict[str, Any]]:
     """Features, the most informative first."""
     return [
         {
@@ -42,7 +40,6 @@ def describe_features(schema: Schema, information: Floats, **more: Floats) -> li
             "levels": schema[j].n_levels,
             "missing": "informative" if j in schema.indicator_of else "ignorable",
             "information": float(information[j]),
-            **{name: float(values[j]) for name, values in more.items()},
         }
         for j in np.argsort(-information, kind="stable").tolist()
     ]

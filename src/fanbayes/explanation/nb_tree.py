@@ -7,15 +7,19 @@ split on the way there changed of it, which counts for the column split on:
     l_i(k, c, h) = log p_k(x_i | c, h) + sum over splits on column i of log p_below(c) - log p_above(c)
 
 t = 0 is the root with nothing known, t = 1 the leaf with the row. A row that arrives in several leaves is their
-mixture, by its shares: that is an average of members (`explanation.average`), whose contributions are those of Aumann
-and Shapley. In one leaf these are differences of the l_i. So what is missing may contribute, where the tree splits on
-it.
+mixture, by its shares v_k: with p_k(c) = sum_{s of c} q_k(s), q_k = softmax_s u_k, and r_k(c) the share of leaf k in
+sum_k v_k p_k(c),
+
+    d/dt log sum_k v_k p_k(c) = sum_i sum_ks r_k(c) [ [s of c] q_k(s) / p_k(c) - q_k(s) ] l_i(k, s)
+
+whose integral over t (`explanation.path`) gives the contributions, those of Aumann and Shapley. In one leaf these are
+differences of the l_i. So what is missing may contribute, where the tree splits on it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +29,6 @@ from scipy.special import logsumexp, softmax, xlogy
 from fanbayes.arrays import Floats, Ints, Mask
 from fanbayes.data.table import EncodedTable
 from fanbayes.data.views import Encodings
-from fanbayes.explanation.average import MixturePath
 from fanbayes.explanation.contributions import (
     Attribution,
     Explanation,
@@ -36,6 +39,7 @@ from fanbayes.explanation.contributions import (
     told,
 )
 from fanbayes.explanation.information import Density, column_density, feature_density
+from fanbayes.explanation.path import integrate
 from fanbayes.learning.e_step import ThreadPool
 from fanbayes.learning.ensembles.nb_tree import NBTree
 from fanbayes.model.blocks.categorical import level_names
@@ -108,6 +112,55 @@ def _log_prior(leaf: Network) -> Floats:
     return np.logaddexp.reduceat(leaf.log_weight[0], first)
 
 
+@dataclass(frozen=True)
+class _MixturePath:
+    """From the root with nothing known to the rows.
+
+    Attributes
+    ----------
+    classes, leaf : int (n_states,), class and leaf of each state
+    log_share : (n_rows, n_leaves), log v_k
+    pairs : int (n_rows, 2)
+    start : (n_states,), u at t = 0
+    slope : (n_rows, n_states), sum_i l_i(k, s)
+    """
+
+    classes: Ints
+    leaf: Ints
+    log_share: Floats
+    pairs: Ints
+    start: Floats
+    slope: Floats
+
+    def log_odds(self, t: Floats, row: Ints) -> tuple[Floats, Floats]:
+        """Log-odds at t, (n,), and the leaves' shares in the first class, (n, n_leaves)."""
+        _, log_p = self._log_classes(t, row)
+        log_mixed = log_p + self.log_share[row]
+        total = logsumexp(log_mixed, axis=2)  # (2, n)
+        return total[0] - total[1], np.exp(log_mixed[0] - total[0][:, None])
+
+    def _log_classes(self, t: Floats, row: Ints) -> tuple[Floats, Floats]:
+        """Log q_k(s), (n, n_states), and log p_k(c) of both classes, (2, n, n_leaves)."""
+        u = self.start + t[:, None] * self.slope[row]
+        edges = np.flatnonzero(np.diff(self.leaf, prepend=-1))
+        log_q = u - np.logaddexp.reduceat(u, edges, axis=1)[:, self.leaf]
+        of_pair = [np.where(self.classes == self.pairs[row][:, [k]], log_q, -np.inf) for k in (0, 1)]
+        with np.errstate(invalid="ignore"):
+            return log_q, np.stack([np.logaddexp.reduceat(x, edges, axis=1) for x in of_pair])
+
+    def coefficient(self, t: Floats, row: Ints) -> Floats:
+        """What multiplies l_i(k, s) in the derivative of the log-odds, (n, n_states)."""
+        log_q, log_p = self._log_classes(t, row)
+        log_mixed = log_p + self.log_share[row]
+        share = np.exp(log_mixed - logsumexp(log_mixed, axis=2, keepdims=True))  # r_k(c), (2, n, n_leaves)
+        total = -(share[0] - share[1])[:, self.leaf] * np.exp(log_q)
+        for k, sign in ((0, 1.0), (1, -1.0)):
+            mine = self.classes == self.pairs[row][:, [k]]
+            within = np.exp(np.where(mine, log_q - log_p[k][:, self.leaf], -np.inf))
+            total += sign * share[k][:, self.leaf] * within
+        return np.asarray(total)
+
+
 class _Paths:
     """The ways from the root to the leaves of a tree."""
 
@@ -155,14 +208,15 @@ class _Paths:
             sizes.append(structure.n_states)
         owner = np.repeat(np.arange(len(leaves)), sizes)
         every = np.concatenate(terms, axis=2)
-        path = MixturePath(
+        path = _MixturePath(
             np.concatenate(classes), owner, log_share, pairs, np.concatenate(start), np.asarray(every.sum(axis=1))
         )
         size = np.maximum(1.0, np.abs(every).sum(axis=1).max(axis=1))
-        contributions = np.einsum("nis,ns->ni", every, path.integrate(size))
-        begin, (end, share) = path.log_odds(np.zeros(n))[0], path.log_odds(np.ones(n))
+        contributions = np.einsum("nis,ns->ni", every, integrate(path, size))
+        row = np.arange(n)
+        begin, (end, share) = path.log_odds(np.zeros(n), row)[0], path.log_odds(np.ones(n), row)
         best = np.argmax(share, axis=1)
-        found = Attribution(end, begin, contributions, leaves[best], share[np.arange(n), best])
+        found = Attribution(end, begin, contributions, leaves[best], share[row, best])
         check_sum(found, size, names)
         ends = np.cumsum(sizes)[:-1]
         within = [softmax(u, axis=1) for u in np.split(path.start + path.slope, ends, axis=1)]

@@ -15,7 +15,8 @@ Bandwidths, l and e are the same for all classes. They maximise the conditional 
 their logarithms (logits) shrunk towards a common value; the noise bounds what a row can cost that lies between others
 far out. Equal rows are one centre of their weight. Which kernels are a row's own follows what folds hold out together:
 if there are continuous columns, equal rows are taken for copies of one case, and a row is without all of them, whatever
-their class; otherwise for cases that happen to be alike, and it is without one case.
+their class; otherwise for cases that happen to be alike, and it is without one case. Where rows have groups, a row is
+without all of its own.
 
 So each row can be judged without cross-validation, but for the bandwidths, which it has helped to choose: of many
 columns some seem to matter. So they are learnt without the rows of each of a few groups, which are judged by them; the
@@ -33,7 +34,7 @@ from scipy.optimize import minimize
 from scipy.special import expit, logsumexp
 
 from fanbayes import _native
-from fanbayes.arrays import Floats, Ints, Mask
+from fanbayes.arrays import AnyInts, Floats, Ints, Mask
 from fanbayes.data.table import EncodedTable, Layout
 from fanbayes.model.blocks import EstimationOptions
 from fanbayes.model.network import Model, Network
@@ -197,7 +198,7 @@ class Cases:
         )
 
 
-def fit_kernel(table: EncodedTable, n_classes: int, seed: int) -> tuple[Network, Floats]:
+def fit_kernel(table: EncodedTable, n_classes: int, seed: int, groups: AnyInts | None = None) -> tuple[Network, Floats]:
     """The network (K1), and what it says of the rows of the table: log p(c | x) (n_rows, n_classes), as in (K2).
 
     Rows without a label are not learnt from.
@@ -207,9 +208,10 @@ def fit_kernel(table: EncodedTable, n_classes: int, seed: int) -> tuple[Network,
     table : EncodedTable
         As the view of a model shows it, its numbers about standardised.
     seed : decides which rows become centres, if there are too many
+    groups : int (n_rows,) or None
     """
     background = _background(table)
-    cases, kind_of_row = _cases(table, background, n_classes, seed)
+    cases, kind_of_row = _cases(table, background, n_classes, seed, groups)
     n_columns = max(1, cases.values.shape[1])
     centres = cases.some(min(MOST_CENTRES, max(LEAST, MOST_CELLS // n_columns)))
     learnt = _learn(centres, background)
@@ -248,18 +250,23 @@ def _sum(weights: Floats, x: Floats | Mask) -> Floats:
     return np.asarray(np.einsum("n,ni->i", weights, x, optimize=False))
 
 
-def _cases(table: EncodedTable, background: Background, n_classes: int, seed: int) -> tuple[Cases, NDArray[np.int32]]:
+def _cases(
+    table: EncodedTable, background: Background, n_classes: int, seed: int, groups: AnyInts | None
+) -> tuple[Cases, NDArray[np.int32]]:
     """Rows that have a label, equal ones together, and the kind of each row of the table, -1 where it has none."""
     labels = np.full(table.n_rows, -1) if table.labels is None else table.labels
     rows = np.flatnonzero(labels >= 0)
     odd = np.random.default_rng(seed).integers(2**31, dtype=np.uint32) * np.uint32(2) + np.uint32(1)
     key = (table.fingerprint[rows] * odd).astype(np.int64)  # of equal rows the same, in an order of its own
+    if groups is not None:
+        key = np.unique(np.stack([key, groups[rows]], axis=1), axis=0, return_inverse=True)[1].ravel()
     class_and_key = labels[rows].astype(np.int64) << 32 | key
     both, example, case_of_row = np.unique(class_and_key, return_index=True, return_inverse=True)
     y = (both >> 32).astype(np.int32)
     weights = np.bincount(case_of_row, table.case_weights[rows], len(both)).astype(np.float64)
-    if table.layout.n_numbers:
-        kind = np.unique(key[example], return_inverse=True)[1]
+    if groups is not None or table.layout.n_numbers:
+        own = key if groups is None else groups[rows]
+        kind = np.unique(own[example], return_inverse=True)[1]
         kept = np.zeros(len(both))
     else:
         kind = np.arange(len(both))

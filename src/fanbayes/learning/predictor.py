@@ -1,4 +1,4 @@
-"""What predicts: one protocol for a network, a network with feature weights, and an average of these."""
+"""What predicts: one protocol for a network, a network that was fine-tuned, and an average of these."""
 
 from __future__ import annotations
 
@@ -11,19 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fanbayes.arrays import Floats
-from fanbayes.data.caching import cached_property, fields_only
+from fanbayes.data.caching import fields_only
 from fanbayes.data.schema import Schema
-from fanbayes.data.state import Arrays, State, entry, grouped, prefixed, read_array, require
+from fanbayes.data.state import Arrays, State, entry, grouped, prefixed
 from fanbayes.data.table import EncodedTable
 from fanbayes.data.views import Encodings, View
 from fanbayes.learning.e_step import Posterior, ThreadPool
-from fanbayes.learning.feature_weights import FeatureWeights
 from fanbayes.learning.tree_data import posterior
 from fanbayes.model.blocks.base import Covariance
 from fanbayes.model.network import Network, Terms
 from fanbayes.model.sampling import draw
 from fanbayes.model.state import network_state, read_network
-from fanbayes.model.weighted_network import WeightedNetwork
 
 Sample = tuple[list[NDArray[Any]], NDArray[np.intp]]  # columns in their own units, classes
 
@@ -121,34 +119,34 @@ class NetworkPredictor:
 
 
 @dataclass(frozen=True)
-class WeightedPredictor(NetworkPredictor):
-    """A network with feature weights; to draw rows from, it is the network as EM found it.
+class TunedPredictor(NetworkPredictor):
+    """A network that may predict by other parameters than those that EM found; it draws rows by the latter.
 
     Attributes
     ----------
     fine_tuned : Network of one, or None
         With the parameters that it predicts by, if these are others.
-    feature_weights : FeatureWeights
     """
 
     fine_tuned: Network | None
-    feature_weights: FeatureWeights
+
+    @property
+    def predicts_by(self) -> Network:
+        """The network that it predicts by."""
+        return self.network if self.fine_tuned is None else self.fine_tuned
 
     @property
     def terms(self) -> Terms:
         """What the native core evaluates."""
-        return self.weighted.terms
+        return self.predicts_by.terms
 
-    @cached_property
-    def weighted(self) -> WeightedNetwork:
-        """The network that it predicts by, with its feature weights."""
-        network = self.network if self.fine_tuned is None else self.fine_tuned
-        return WeightedNetwork(network, self.feature_weights.weights[self.view.feature_of], self.feature_weights.offset)
+    def proba(self, table: EncodedTable, pool: ThreadPool) -> Floats:
+        """p(c | x) (n_rows, n_classes) of rows as the view shows them."""
+        return self.evaluate(table, "proba", pool)
 
     def to_state(self) -> State:
-        """Parameters of both networks, and the weights."""
+        """Parameters of both networks."""
         values, arrays = super().to_state()
-        arrays |= {"feature_weights": self.feature_weights.weights, "offset": self.feature_weights.offset}
         if self.fine_tuned is not None:
             arrays |= prefixed("fine_tuned", network_state(self.fine_tuned)[1])
         return values, arrays
@@ -156,17 +154,10 @@ class WeightedPredictor(NetworkPredictor):
     @classmethod
     def from_state(
         cls, values: dict[str, Any], arrays: Arrays, view: View, n_classes: int, kinds: Collection[tuple[str, ...]]
-    ) -> WeightedPredictor:
+    ) -> TunedPredictor:
         """Inverse of `to_state`; parameters are such that members of an average can be added up."""
-        flaw = "its members are damaged"
         groups = grouped(arrays, ("", "fine_tuned"))
-        own, tuned = groups[""], groups["fine_tuned"]
-        require({"feature_weights", "offset"} <= own.keys(), "it does not have the arrays that it should")
-        weights = read_array(own, "feature_weights", (len(view.schema.columns),))
-        offset = read_array(own, "offset", (n_classes,))
-        require(((weights >= 0) & (weights <= 1e3)).all() and (np.abs(offset) <= 1e6).all(), flaw)
-        del own["feature_weights"], own["offset"]
         read = partial(read_network, entry(values, "structure", dict), kinds=kinds, bounded=True)
-        network = read(own, view.schema, n_classes)
-        fine_tuned = read(tuned, view.schema, n_classes, normalised=False) if tuned else None
-        return cls(view, network, fine_tuned, FeatureWeights(weights, offset))
+        network = read(groups[""], view.schema, n_classes)
+        tuned = groups["fine_tuned"]
+        return cls(view, network, read(tuned, view.schema, n_classes, normalised=False) if tuned else None)

@@ -95,25 +95,6 @@ class Terms:
         table, numeric, regression = (np.zeros((1, *shape, structure.n_cells)) for shape in shapes)
         return cls(structure, np.zeros((1, structure.n_states)), table, numeric, 0, regression)
 
-    def weighted(self, weights: Floats, offset: Floats, layout: Layout) -> Terms:
-        """Every column's terms times its weight (n_columns,), and an offset for each class (n_classes,)."""
-        ends = np.cumsum([layout.n_discrete, layout.n_numbers])
-        discrete, numbers, pairs = np.split(weights, ends)
-        factor = np.empty((len(numbers), 3))  # of slope, intercept, log_norm
-        factor[:, 0] = factor[:, 1] = np.sqrt(numbers)
-        factor[:, 2] = numbers
-        if self.n_linear:
-            factor[-self.n_linear :, 0] = numbers[-self.n_linear :]
-        root = np.sqrt(pairs)
-        return Terms(
-            self.structure,
-            self.log_weight + offset[self.structure.class_of],
-            self.log_table * discrete[layout.column_of, None],
-            self.numeric * factor[..., None],
-            self.n_linear,
-            self.regression * np.column_stack([root, root, pairs, root])[..., None],
-        )
-
     def log_prob(self, levels: Ints, numbers: Floats, pairs: Floats, cells: Ints) -> Floats:
         """What each column adds in the first network (n_rows, n_columns, n), 0 where missing.
 

@@ -1,20 +1,22 @@
-"""The average of several networks, each with its own view of the columns.
+"""The average of several models, each with its own view of the columns.
 
-    p(c | x) = sum_m v_m p_m(c | x)                                                                  (A1)
+    p_m(c | x) = mean over the fits f of member m of p_f(c | x)                                      (A0)
 
-Its members may be no joint distributions, so that missing values are filled in (M1): p(c | x) of a row that lacks some
-is the mean over the complete rows that stand for it.
+The members and the classes' shares are pooled (A3). A fit may be to all rows or to those of all folds but one. They may
+be no joint distributions, so that missing values are filled in (M1): p(c | x) of a row that lacks some is the mean over
+the complete rows that stand for it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
-from scipy.special import logsumexp
 
-from fanbayes.arrays import Floats
+from fanbayes.arrays import Floats, Ints
 from fanbayes.data.normal_scores import N_KNOTS, are_knots
 from fanbayes.data.schema import Schema
 from fanbayes.data.state import (
@@ -31,113 +33,124 @@ from fanbayes.data.state import (
 from fanbayes.data.table import EncodedTable
 from fanbayes.data.views import Encodings, View
 from fanbayes.learning.completion import Completions, Imputer, blocks, filled, missing_cells
-from fanbayes.learning.e_step import ThreadPool, posterior
-from fanbayes.learning.predictor import NetworkPredictor, Sample, WeightedPredictor
+from fanbayes.learning.e_step import ThreadPool
+from fanbayes.learning.ensembles.nb_forest import ForestPredictor
+from fanbayes.learning.ensembles.pool import Pool
+from fanbayes.learning.predictor import NetworkPredictor, Sample, TunedPredictor
 from fanbayes.model.state import FAN, read_network
 
 # Numbers are not taken to be further out than so many standard deviations of their column.
 FURTHEST = 1e3
 
 
+Fit = TunedPredictor | ForestPredictor
+
+
 @dataclass(frozen=True)
 class Member:
-    """A predictor and its weight v_m."""
+    """Fits of one model to different rows; the member is their mean (A0)."""
 
-    predictor: WeightedPredictor
-    weight: float
+    fits: tuple[Fit, ...]
 
 
 @dataclass(frozen=True)
 class Average:
-    """Members, the weightiest first, and what fills in missing values for them.
+    """Members, the weightiest first, how they are pooled, and what fills in missing values for them.
 
     The schema of the imputer has all indicators that a member's has.
+
+    Attributes
+    ----------
+    members : tuple of Member
+    pool : Pool of the members and, as the last one, the classes' shares
+    class_prior : (n_classes,), the classes' shares
+    imputer : Imputer
     """
 
     members: tuple[Member, ...]
+    pool: Pool
+    class_prior: Floats
     imputer: Imputer
 
     @property
+    def fits(self) -> list[Fit]:
+        """Those of all members, member after member."""
+        return [fit for m in self.members for fit in m.fits]
+
+    @property
+    def member_of(self) -> Ints:
+        """Member of each fit (n_fits,)."""
+        return np.repeat(np.arange(len(self.members)), [len(m.fits) for m in self.members])
+
+    @property
     def schemas(self) -> tuple[Schema, ...]:
-        """That of the imputer, columns as they are, and those of the members which differ."""
-        found = (self.imputer.schema, *(m.predictor.view.schema for m in self.members))
+        """That of the imputer, columns as they are, and those of the fits which differ."""
+        found = (self.imputer.schema, *(fit.view.schema for fit in self.fits))
         return tuple({id(schema): schema for schema in found}.values())
 
     @property
-    def weights(self) -> Floats:
-        """V (n_members,)."""
-        return np.array([m.weight for m in self.members])
-
-    @property
     def n_components(self) -> int:
-        """Number of components of the largest member."""
-        return max(m.predictor.n_components for m in self.members)
+        """Number of components of the largest fit."""
+        return max(fit.n_components for fit in self.fits)
 
-    @property
-    def class_prior(self) -> Floats:
-        """Weighted mean of the members' (n_classes,)."""
-        return np.asarray(self.weights @ [m.predictor.class_prior for m in self.members])
-
-    def posterior(self, rows: Encodings, what: Literal["proba", "log_proba"], pool: ThreadPool) -> Floats:
-        """(A1) or its log, (n_rows, n_classes); `class_prior` where everything is missing."""
+    def posterior(self, rows: Encodings, what: Literal["proba", "log_proba"], threads: ThreadPool) -> Floats:
+        """(A3) or its log, (n_rows, n_classes); `class_prior` where everything is missing."""
         rows = rows.clipped(FURTHEST)
         missing = missing_cells(rows[self.imputer.schema])
         is_empty, is_filled = missing.all(axis=1), (missing & self.imputer.fills).any(axis=1)
-        prior = np.maximum(self.class_prior, np.finfo(np.float64).tiny)
-        out = np.empty((len(missing), len(prior)))
-        out[is_empty] = prior if what == "proba" else np.log(prior)
+        out = np.empty((len(missing), len(self.class_prior)))
+        out[is_empty] = self.class_prior
         whole = np.flatnonzero(~is_empty & ~is_filled)
         if len(whole):
-            out[whole] = self._mixed(self.tables(rows.only(whole)), what, pool)
+            out[whole] = self._pooled(rows.only(whole), threads)
         for some in blocks(np.flatnonzero(~is_empty & is_filled), missing.shape[1]):
             few = rows.only(some)
-            done = self.imputer.complete(few[self.imputer.schema], pool)
-            p = self._mixed(self.tables(few, done), what, pool)
-            out[some] = done.mean(p) if what == "proba" else done.log_mean(p)
-        if what == "proba":
-            return np.asarray(out / out.sum(axis=1, keepdims=True))
-        return np.asarray(out - logsumexp(out, axis=1, keepdims=True))
+            done = self.imputer.complete(few[self.imputer.schema], threads)
+            out[some] = done.mean(self._pooled(completed(few, done), threads))
+        out /= out.sum(axis=1, keepdims=True)
+        return out if what == "proba" else np.log(out)
 
-    def tables(self, rows: Encodings, done: Completions | None = None) -> list[EncodedTable]:
-        """The rows, or their completions, as each member sees them."""
-        if done is not None:
-            tables = (filled(table, schema, done) for schema, table in zip(rows.schemas, rows.tables))
-            rows = Encodings(rows.schemas, tuple(tables))
-        views = {id(m.predictor.view): m.predictor.view for m in self.members}
-        seen = {key: view.mix(rows[view.schema]) for key, view in views.items()}
-        return [seen[id(m.predictor.view)] for m in self.members]
+    def tables(self, rows: Encodings) -> Iterator[EncodedTable]:
+        """The rows as each fit sees them."""
+        seen: dict[int, EncodedTable] = {}
+        for fit in self.fits:
+            if id(fit.view) not in seen:
+                seen[id(fit.view)] = fit.view.mix(rows[fit.view.schema])
+            yield seen[id(fit.view)]
 
-    def _mixed(self, tables: list[EncodedTable], what: Literal["proba", "log_proba"], pool: ThreadPool) -> Floats:
-        """(A1) of complete rows."""
-        found = (posterior(table, m.predictor.terms, what, pool) for table, m in zip(tables, self.members))
-        if what == "proba":
-            return np.asarray(sum(m.weight * p for m, p in zip(self.members, found)))
-        return np.asarray(logsumexp([log_p + np.log(m.weight) for m, log_p in zip(self.members, found)], axis=0))
+    def _pooled(self, rows: Encodings, threads: ThreadPool) -> Floats:
+        """(A3) of complete rows (n_rows, n_classes)."""
+        p = np.zeros((len(self.members) + 1, rows.tables[0].n_rows, len(self.class_prior)))
+        for m, fit, table in zip(self.member_of, self.fits, self.tables(rows)):
+            p[m] += fit.proba(table, threads)
+        p[:-1] /= np.array([len(m.fits) for m in self.members])[:, None, None]
+        p[-1] = self.class_prior
+        return self.pool.mix(p)
 
     def sample(self, n: int, rng: np.random.Generator) -> Sample:
-        """Draw rows and their classes from the generative networks, from each as often as it weighs."""
-        counts = rng.multinomial(n, self.weights / self.weights.sum())
-        drawn = [m.predictor.sample(k, rng) for m, k in zip(self.members, counts.tolist()) if k]
-        order = rng.permutation(n)
-        columns = [np.concatenate(parts)[order] for parts in zip(*(columns for columns, _ in drawn))]
-        return columns, np.concatenate([classes for _, classes in drawn])[order]
+        """Draw rows and their classes from the joint distribution that fills in missing values."""
+        return NetworkPredictor(View(self.imputer.schema, None), self.imputer.network).sample(n, rng)
 
     def to_state(self) -> State:
         """Views, members by the numbers of their views, and the imputer, which sees the columns as they are."""
-        views = list({id(m.predictor.view): m.predictor.view for m in self.members}.values())
+        views = list({id(fit.view): fit.view for fit in self.fits}.values())
         imputer, arrays = NetworkPredictor(View(self.imputer.schema, None), self.imputer.network).to_state()
-        arrays = {"weights": self.weights, **prefixed("imputer", arrays)}
+        pool = {"weights": self.pool.weights, "exponents": self.pool.exponents, "class_prior": self.class_prior}
+        arrays = {**pool, **prefixed("imputer", arrays)}
         for k, view in enumerate(views):
             made = {"mixing": view.mixing, "scores": view.scores}
             arrays |= {f"views/{k}/{name}": array for name, array in made.items() if array is not None}
-        members = []
-        for k, m in enumerate(self.members):
-            values, own = m.predictor.to_state()
-            members.append({"view": [v is m.predictor.view for v in views].index(True), **values})
-            arrays |= prefixed(f"members/{k}", own)
+        fits = []
+        for k, (member, fit) in enumerate(zip(self.member_of.tolist(), self.fits)):
+            values, own = fit.to_state()
+            kind = "forest" if isinstance(fit, ForestPredictor) else "network"
+            number = [view is fit.view for view in views].index(True)
+            fits.append({"kind": kind, "member": member, "view": number, **values})
+            arrays |= prefixed(f"fits/{k}", own)
         return {
             "views": [{"schema": view.schema.to_json()} for view in views],
-            "members": members,
+            "fits": fits,
+            "share": self.pool.share,
             "imputer": {**imputer, "fills": self.imputer.fills_of_columns.tolist()},
         }, arrays
 
@@ -145,21 +158,31 @@ class Average:
     def from_state(cls, values: dict[str, Any], arrays: Arrays, schema: Schema, n_classes: int) -> Average:
         """Inverse of `to_state`, given the schema of the columns as they are."""
         flaw = "its members are damaged"
-        described, members = entry(values, "views", list), entry(values, "members", list)
-        groups = grouped(arrays, ("", "views", "imputer", "members"))
-        require_names(groups[""], {"weights"})
-        weights = read_array(arrays, "weights", (len(members),))
-        require(members and (weights > 0).all() and abs(weights.sum() - 1) < 1e-6, flaw)
-        require(len(described) <= len(members), flaw)
+        described, fits = entry(values, "views", list), entry(values, "fits", list)
+        groups = grouped(arrays, ("", "views", "imputer", "fits"))
+        require_names(groups[""], {"weights", "exponents", "class_prior"})
+        require(fits and len(described) <= len(fits), flaw)
+        numbers = [entry(fit, "member", int) for fit in fits]
+        require(numbers[0] == 0 and all(0 <= b - a <= 1 for a, b in pairwise(numbers)), flaw)
+        n_members = numbers[-1] + 1
+        weights, exponents = (read_array(arrays, name, (n_members + 1,)) for name in ("weights", "exponents"))
+        class_prior, share = read_array(arrays, "class_prior", (n_classes,)), entry(values, "share", float)
+        require((weights >= 0).all() and abs(weights.sum() - 1) < 1e-6, flaw)
+        require(((exponents >= 0) & (exponents <= 1e3)).all() and 0 <= share <= 1, flaw)
+        require(abs(class_prior.sum() - 1) < 1e-6, flaw)
+        require((share * weights[-1] * class_prior > 0).all(), flaw)  # and so is the probability of every class
         of_view = grouped(groups["views"], [str(k) for k in range(len(described))])
-        of_member = grouped(groups["members"], [str(k) for k in range(len(members))])
+        of_fit = grouped(groups["fits"], [str(k) for k in range(len(fits))])
         views = [_read_view(v, of_view[str(k)], schema) for k, v in enumerate(described)]
-        found = []
-        for k, (member, weight) in enumerate(zip(members, weights.tolist())):
-            number = entry(member, "view", int)
-            require(0 <= number < len(views), flaw)
-            predictor = WeightedPredictor.from_state(member, of_member[str(k)], views[number], n_classes, FAN)
-            found.append(Member(predictor, weight))
+        found: list[list[Fit]] = [[] for _ in range(n_members)]
+        for k, (fit, member) in enumerate(zip(fits, numbers)):
+            number, kind = entry(fit, "view", int), entry(fit, "kind", str)
+            require(0 <= number < len(views) and kind in ("forest", "network"), flaw)
+            own = (fit, of_fit[str(k)], views[number], n_classes)
+            is_forest = kind == "forest"
+            found[member].append(
+                ForestPredictor.from_state(*own) if is_forest else TunedPredictor.from_state(*own, FAN)
+            )
         imputer = entry(values, "imputer", dict)
         fills = entry(imputer, "fills", list)
         require(len(fills) == len(schema.columns) and all(type(f) is bool for f in fills), flaw)
@@ -167,7 +190,15 @@ class Average:
         network = read_network(structure, groups["imputer"], schema, n_classes, FAN, bounded=True)
         order = schema.discrete + schema.continuous
         of_layout = np.array([j < len(fills) and fills[j] for j in order], dtype=bool)
-        return cls(tuple(found), Imputer(network, schema, of_layout))
+        members = tuple(Member(tuple(own)) for own in found)
+        pool = Pool(weights, exponents, share)
+        return cls(members, pool, class_prior, Imputer(network, schema, of_layout))
+
+
+def completed(rows: Encodings, done: Completions) -> Encodings:
+    """The completions of rows, as each schema encodes them."""
+    tables = (filled(table, schema, done) for schema, table in zip(rows.schemas, rows.tables))
+    return Encodings(rows.schemas, tuple(tables))
 
 
 def _read_view(values: dict[str, Any], arrays: Arrays, base: Schema) -> View:

@@ -12,22 +12,20 @@ from fanbayes.learning.data import InMemoryData
 from fanbayes.learning.discriminative import fine_tune
 from fanbayes.learning.e_step import ThreadPool
 from fanbayes.learning.em import Problem
-from fanbayes.learning.feature_weights import neutral
 from fanbayes.learning.level_prior import level_prior
-from fanbayes.learning.predictor import WeightedPredictor
-from fanbayes.learning.selection import Search, best_start
+from fanbayes.learning.predictor import TunedPredictor
+from fanbayes.learning.selection import NaiveBayes, Search, best_start
 from fanbayes.learning.starts import labelled_naive_bayes
 from fanbayes.model.blocks import EstimationOptions
 from fanbayes.model.blocks.base import Tying
-from fanbayes.model.structure import Mixing, fan
+from fanbayes.model.structure import fan
 
 Effort = Literal["fast", "default", "best"]
 
-# Threads share the folds and the members; each of these is fitted by one.
+# Threads share folds and families; each fit has one.
 LONE_THREAD: ThreadPool = None
-
-# How much it costs a fine-tuned model to move from where EM has led, in cases.
-STRENGTH = 0.3
+# How much it costs to move a parameter from where EM found it, in cases (D1): from nearly what EM says to nearly free.
+STRENGTHS = (0.3, 0.03, 0.003)
 
 
 @dataclass(frozen=True)
@@ -38,63 +36,55 @@ class Family:
     ----------
     treatment : how the continuous columns are seen
     variance_tying : of the continuous columns
-    mixing : whether the classes share p(h)
-    fine_tuned : whether they are fine-tuned to tell the classes apart, after EM
+    strengths : of fine-tuning, decreasing; each gives a model beside the one that EM finds
     sizes : numbers of components to try
     n_init : starts for each
     """
 
     treatment: Treatment
     variance_tying: Tying
-    mixing: Mixing
-    fine_tuned: bool
+    strengths: Sequence[float]
     sizes: Sequence[int]
     n_init: int
 
-    @property
-    def name(self) -> str:
-        """What is said of it while it is fitted."""
-        tuned = ", fine-tuned" if self.fine_tuned else ""
-        return f"FAN{' per class' if self.mixing == 'per_class' else ''} ({self.treatment}{tuned})"
-
-    def fit(self, size: int, view: View, table: EncodedTable, n_classes: int, seed: int) -> WeightedPredictor:
-        """Fit one size to the rows of a table, which are as the view shows them.
-
-        Not to the last digit, as the average does not depend on it.
-        """
-        data = InMemoryData(table)
-        options = EstimationOptions(variance_tying=self.variance_tying, level_prior=level_prior(data, n_classes))
-        problem = Problem(data, options)
-        structure_of = lambda h: fan([h] * n_classes, self.mixing)  # noqa: E731
+    def fit(self, rows: Rows, size: int, seed: int) -> list[TunedPredictor]:
+        """Fit one size: as EM finds it, and fine-tuned. Not to the last digit: the average does not depend on it."""
+        n_classes = rows.naive_bayes[0].structure.n_classes
+        structure_of = lambda h: fan([h] * n_classes, "shared")  # noqa: E731
         search = Search(structure_of, self.sizes, n_init=self.n_init, max_iter=300, tol=1e-5, seed=seed)
-        found = best_start(problem, search, size, labelled_naive_bayes(problem, n_classes))
+        found = best_start(rows.problem, search, size, rows.naive_bayes)
         if found is None:
             raise FloatingPointError("every start degenerated; look for columns of extreme values")
         network = found[0].network
-        tuned = fine_tune(table, network, [STRENGTH], LONE_THREAD)[0] if self.fine_tuned else None
-        return WeightedPredictor(view, network, tuned, neutral(len(view.schema.columns), n_classes))
+        tuned = fine_tune(rows.table, network, self.strengths, LONE_THREAD) if self.strengths else []
+        return [TunedPredictor(rows.view, network, own) for own in (None, *tuned)]
+
+    def rows(self, view: View, table: EncodedTable, n_classes: int) -> Rows:
+        """Rows of a table, as the view shows them, to fit all sizes to."""
+        data = InMemoryData(table)
+        options = EstimationOptions(variance_tying=self.variance_tying, level_prior=level_prior(data, n_classes))
+        problem = Problem(data, options)
+        return Rows(view, table, problem, labelled_naive_bayes(problem, n_classes))
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What all sizes of a family are fitted to, and where their starts begin."""
+
+    view: View
+    table: EncodedTable
+    problem: Problem
+    naive_bayes: NaiveBayes
 
 
 def library(effort: Effort, has_numbers: bool) -> list[Family]:
-    """Families to try; continuous columns are seen in several ways."""
-    generative: list[tuple[Treatment, Tying]] = [("none", "none")]
-    tuned: list[tuple[Treatment, Tying]] = [("none", "none")]
+    """Families to try; the first is generative and sees the columns as they are."""
+    n_init = {"fast": 1, "default": 2, "best": 4}[effort]
+    doubling, dense = (1, 2, 4, 8, 16, 32), (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+    strengths = STRENGTHS[::2] if effort == "fast" else STRENGTHS
+    ways: list[tuple[Treatment, Tying]] = [("none", "none")]
     if has_numbers:
-        generative += [("mdlp", "none"), ("decorrelate", "none")]
-        tuned = [("mdlp", "none"), ("decorrelate", "all")]
-    mixings: list[Mixing] = ["shared"]
-    if effort == "fast":
-        sizes: Sequence[int] = (1, 2, 4, 8, 16)
-        doubling: Sequence[int] = (1, 2, 4)
-        n_init = 2
-    elif effort == "default":
-        sizes, doubling, n_init = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32), (1, 2, 4, 8, 16), 3
-    else:
-        sizes, doubling, n_init = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48), (1, 2, 3, 4, 6, 8, 12, 16, 24), 8
-        mixings += ["per_class"]
-        if has_numbers:
-            generative += [("none", "all"), ("decorrelate", "all")]
-            tuned += [("none", "all"), ("decorrelate", "none")]
-    families = [Family(*way, mixing, False, sizes, n_init) for mixing in mixings for way in generative]
-    families += [Family(*way, "shared", True, doubling, n_init) for way in tuned]
-    return families
+        ways = [("mdlp", "none"), ("normal_scores", "none"), ("decorrelate", "all")]
+    sizes = dense if effort == "best" else doubling
+    generative = Family("none", "none", (), dense, n_init)
+    return [generative, *(Family(*way, strengths, sizes, n_init) for way in ways)]

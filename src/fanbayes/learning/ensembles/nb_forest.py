@@ -28,7 +28,7 @@ are left out together, as are those of a group.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,10 +37,9 @@ from scipy.special import log_softmax
 from fanbayes import _native
 from fanbayes.arrays import AnyInts, Floats, Ints, Mask
 from fanbayes.data.caching import cached_property, fields_only
-from fanbayes.data.schema import Schema
 from fanbayes.data.state import Arrays, State, entry, grouped, read_array, refuse, require, require_names
 from fanbayes.data.table import EncodedTable, Layout, layout_of
-from fanbayes.data.views import Encodings, View
+from fanbayes.data.views import View
 from fanbayes.learning.e_step import ThreadPool
 
 # Codes of a column, without "missing"; a set of codes is a word.
@@ -201,11 +200,6 @@ class ForestPredictor:
     __getstate__ = fields_only
 
     @property
-    def schemas(self) -> tuple[Schema, ...]:
-        """Its only one."""
-        return (self.view.schema,)
-
-    @property
     def n_components(self) -> int:
         """Of a network in the trees."""
         return 1
@@ -222,10 +216,9 @@ class ForestPredictor:
         nodes = (t.first_node, t.first_number, t.column, t.right, t.network, t.to_left, t.to_right, t.values)
         return _native.Forest(*nodes, t.known, t.tables, c.n_codes, c.level, c.n_levels)
 
-    def posterior(self, rows: Encodings, what: Literal["proba", "log_proba"], pool: ThreadPool) -> Floats:
-        """p(c | x) or its log, (n_rows, n_classes)."""
-        log_proba = self.log_proba(self.view.mix(rows[self.view.schema]), pool)
-        return np.exp(log_proba) if what == "proba" else log_proba
+    def proba(self, table: EncodedTable, pool: ThreadPool) -> Floats:
+        """p(c | x) (n_rows, n_classes) of rows as the view shows them."""
+        return np.exp(self.log_proba(table, pool))
 
     def log_proba(self, table: EncodedTable, pool: ThreadPool) -> Floats:
         """Log p(c | x) (n_rows, n_classes) of rows as the view shows them."""

@@ -13,13 +13,13 @@ TOLERANCE = 1e-12
 MOST_STEPS = 200
 
 
-def stack(log_scores: Floats, cases: Floats) -> Floats:
-    """Maximise sum_n cases_n log sum_m v_m p_m(y_n | x_n) + ALPHA sum_m log v_m over the simplex, by Newton's method.
+def stack(log_scores: Floats, cases: Floats, alpha: float = ALPHA) -> Floats:
+    """Maximise sum_n cases_n log sum_m v_m p_m(y_n | x_n) + alpha sum_m log v_m over the simplex, by Newton's method.
 
-    With N cases and M members, the same less (N + M ALPHA) (sum_m v_m - 1) is maximal, over all v > 0, where v sums to
+    With N cases and M members, the same less (N + M alpha) (sum_m v_m - 1) is maximal, over all v > 0, where v sums to
     one: there is no constraint left. It is concave. In steps that are relative to v, with the responsibilities
-    r_nm = v_m p_nm / sum_m' v_m' p_nm', its gradient is ``r' cases + ALPHA - (N + M ALPHA) v`` and minus its second
-    derivative ``r' diag(cases) r + ALPHA I``, whose condition is never worse than 1 + N / ALPHA.
+    r_nm = v_m p_nm / sum_m' v_m' p_nm', its gradient is ``r' cases + alpha - (N + M alpha) v`` and minus its second
+    derivative ``r' diag(cases) r + alpha I``, whose condition is never worse than 1 + N / alpha.
 
     Parameters
     ----------
@@ -32,16 +32,16 @@ def stack(log_scores: Floats, cases: Floats) -> Floats:
     """
     p = np.exp(log_scores - log_scores.max(axis=1, keepdims=True))
     n_members = p.shape[1]
-    total = cases.sum() + n_members * ALPHA
+    total = cases.sum() + n_members * alpha
 
     def objective(v: Floats) -> float:
-        return float(cases @ np.log(p @ v) + ALPHA * np.log(v).sum() - total * v.sum())
+        return float(cases @ np.log(p @ v) + alpha * np.log(v).sum() - total * v.sum())
 
     v = np.full(n_members, 1.0 / n_members)
     for _ in range(MOST_STEPS):
         r = p * v / (p @ v)[:, None]
-        gradient = cases @ r + ALPHA - total * v
-        step = np.linalg.solve((r.T * cases) @ r + ALPHA * np.eye(n_members), gradient)
+        gradient = cases @ r + alpha - total * v
+        step = np.linalg.solve((r.T * cases) @ r + alpha * np.eye(n_members), gradient)
         rise = float(gradient @ step)
         if rise <= TOLERANCE * total:
             v = v * (1 + step)

@@ -1,42 +1,51 @@
-"""How the average is learnt: candidates are judged by rows held out, the best are weighted and fitted to all rows."""
+"""How the average is learnt: candidates are judged by rows that they have not seen, and the best are pooled.
+
+A *unit* is a split of the rows: models are learnt from one part and predict the other. Over several folds, and several
+ways to deal rows out to them, every row is predicted by models that have not seen it: the mean of these is what a
+candidate is judged by. If every unit learns from nearly all rows, its fits are kept, and a member is the mean of as
+many fits as there are units (A0), exactly what was judged. Otherwise members are fitted again, to all rows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from fanbayes.arrays import Floats
+from fanbayes.arrays import AnyInts, Floats, Ints, Mask
 from fanbayes.data.table import EncodedTable
 from fanbayes.data.views import TrainingTable, Treatment, View
 from fanbayes.learning.completion import Completions, Imputer, filled, seldom_missing
 from fanbayes.learning.e_step import posterior
-from fanbayes.learning.ensembles.average import Average, Member
+from fanbayes.learning.ensembles.average import Average, Fit, Member
 from fanbayes.learning.ensembles.candidates import LONE_THREAD, Effort, Family
 from fanbayes.learning.ensembles.folds import Split
+from fanbayes.learning.ensembles.nb_forest import fit_forest
 from fanbayes.learning.ensembles.parallel import Map
+from fanbayes.learning.ensembles.pool import FLOOR, Pool, fit_pool
 from fanbayes.learning.ensembles.stacking import stack
-from fanbayes.learning.feature_weights import FeatureWeights, HeldOut, learn_feature_weights, neutral
-from fanbayes.learning.predictor import WeightedPredictor
+from fanbayes.learning.kernel_density import fit_kernel
+from fanbayes.learning.predictor import TunedPredictor
 
-Weighting = Literal["none", "common", "each"]
 Report = Callable[[str, int], None]
+Kind = Literal["NB", "FAN", "kernel", "NB forest"]
 
-# Sizes grow until the score of the rows held out has not risen for so many of them.
+# Fits of units are kept if each has learnt from this share of the cases.
+MOST_ROWS = 0.75
+# Sizes grow until the score of the rows held out by the first unit has not risen for so many of them: two where these
+# rows are few and their score is mostly chance.
 PATIENCE = 2
+PATIENCE_FROM, LESS_PATIENCE = 1_000, 1
 # Members are dropped, least weights first, as long as all that is dropped weighs less.
 NEGLIGIBLE = 0.05
-_MOST_MEMBERS: dict[Effort, int] = {"fast": 6, "default": 12, "best": 24}
-# How many sizes of each family get feature weights, besides one component.
-_WITH_FEATURE_WEIGHTS: dict[Effort, int] = {"fast": 1, "default": 2, "best": 100}
-# Least number of rows held out for each feature weight of its own.
-ROWS_PER_FEATURE_WEIGHT = 5
-# Groups of folds, each of which is scored by feature weights learnt from the others.
-_GROUPS = 3
+_MOST_MEMBERS: dict[Effort, int] = {"fast": 6, "default": 10, "best": 20}
+# Kernel densities are tried on at most so many rows: of more their centres are a sample too small to compete.
+MOST_FOR_KERNELS = 5_000
+# Starts of the network that fills in missing values: there is only one of it, and everything hangs on it.
+STARTS_OF_IMPUTER = 6
 # Points that stand for a row held out, where a value is filled in: every candidate is judged by all of them.
 N_POINTS_HELD_OUT = 16
 
@@ -50,6 +59,7 @@ class Fold:
     view : View
     training : what is learnt from, as the view shows it
     held_out : rows to judge by, their columns not mixed
+    rows : int (n_held_out,), which ones these are
     done : their completions; None where nothing is filled in
     judged : rows held out as they are judged, completed, as the view shows them
     """
@@ -57,13 +67,9 @@ class Fold:
     view: View
     training: EncodedTable
     held_out: EncodedTable
+    rows: Ints
     done: Completions | None
     judged: EncodedTable
-
-    @property
-    def n_cases(self) -> Floats:
-        """Weights of the rows held out (n_held_out,)."""
-        return self.held_out.case_weights
 
     def completed(self, done: Completions | None) -> Fold:
         """Judged by the completions of the rows held out."""
@@ -71,46 +77,90 @@ class Fold:
             return self
         return replace(self, done=done, judged=self.view.mix(filled(self.held_out, self.view.schema, done)).fused())
 
+    def predict(self, predictor: Fit) -> Floats:
+        """p(c | x) of the rows held out (n_held_out, n_classes)."""
+        p = predictor.proba(self.judged, LONE_THREAD)
+        return p if self.done is None else self.done.mean(p)
+
+    def log_score(self, p: Floats) -> float:
+        """Mean log probability of the labels of the rows held out."""
+        truth = p[np.arange(len(p)), self.held_out.labels]
+        return float(self.held_out.case_weights @ np.log(truth + FLOOR) / self.held_out.total_weight)
+
+    def log_density(self, predictor: TunedPredictor) -> float:
+        """Sum of log p(x) of the rows held out, of as many values as they have."""
+        joint = posterior(self.held_out, predictor.network.terms, "log_joint", LONE_THREAD)
+        return float(self.held_out.case_weights @ logsumexp(joint, axis=1))
+
+
+@dataclass(frozen=True)
+class Grown:
+    """What one unit says of a family: of each size its fits, as EM finds it and fine-tuned, and what they predict."""
+
+    sizes: tuple[int, ...]
+    fits: tuple[list[TunedPredictor], ...]
+    p: tuple[list[Floats], ...]
+
 
 @dataclass(frozen=True)
 class Candidate:
-    """One size of a family, fitted in every fold, perhaps with feature weights.
+    """What may become a member.
 
     Attributes
     ----------
-    folds, predictors : of each fold, what has not seen the rows held out
-    weighting : which feature weights
-    feature_weights : FeatureWeights
-    log_scores : (n_held_out,), log p(y | x) of the rows held out, fold after fold
-    n_cases : (n_held_out,), their weights
+    kind : naive Bayes, FAN, the kernel density, or the forest of trees with naive Bayes in their nodes
+    treatment : how the continuous columns are seen
+    family : of FAN, None of others
+    size : number of components, 0 of what has none to choose
+    number : which of the fits of a size it is: 0 as EM finds it, then fine-tuned
+    fits : one for each unit, or one
+    p : (n_judged, n_classes), p(c | x) of the rows judged, by what has not seen them
     """
 
-    family: Family
+    kind: Kind
+    treatment: Treatment
+    family: Family | None
     size: int
-    folds: tuple[Fold, ...]
-    predictors: tuple[WeightedPredictor, ...]
-    weighting: Weighting
-    feature_weights: FeatureWeights
-    log_scores: Floats
-    n_cases: Floats
+    number: int
+    fits: tuple[Fit, ...]
+    p: Floats
 
     @property
-    def log_score(self) -> float:
-        """Mean log score of the rows held out; NaN if there are none."""
-        return mean_log_score(self.log_scores, self.n_cases)
+    def strength(self) -> float:
+        """Of fine-tuning; NaN without."""
+        return self.family.strengths[self.number - 1] if self.family and self.number else float("nan")
 
-    @property
-    def is_generative(self) -> bool:
-        """Whether it is a joint distribution of class and columns."""
-        return self.weighting == "none" and not self.family.fine_tuned and self.family.treatment in ("none", "mdlp")
 
-    @property
-    def parts(self) -> list[HeldOut]:
-        """What feature weights are learnt from: the rows held out as they are, values missing."""
-        return [
-            HeldOut(fold.view.mix(fold.held_out).fused(), predictor.weighted.network, fold.view.feature_of)
-            for fold, predictor in zip(self.folds, self.predictors)
-        ]
+@dataclass(frozen=True)
+class Judged:
+    """Rows that are held out.
+
+    Attributes
+    ----------
+    rows, labels : int (n_judged,)
+    cases : (n_judged,), their weights
+    key : (n_judged,), equal for rows that are equal, or of a group
+    """
+
+    rows: Ints
+    labels: AnyInts
+    cases: Floats
+    key: AnyInts
+
+    def mean(self, folds: Sequence[Fold], p: Sequence[Floats], n_classes: int) -> Floats:
+        """Mean over the units that hold a row out of what they predict (n_judged, n_classes)."""
+        total, weight = np.zeros((len(self.rows), n_classes)), np.zeros(len(self.rows))
+        for fold, own in zip(folds, p):
+            place = np.searchsorted(self.rows, fold.rows)
+            w = fold.held_out.case_weights
+            total[place] += w[:, None] * own
+            weight[place] += w
+        return total / weight[:, None]
+
+    def log_score(self, p: Floats) -> float:
+        """Mean log probability of the labels."""
+        truth = np.log(p[np.arange(len(p)), self.labels] + FLOOR)
+        return float(self.cases @ truth / self.cases.sum())
 
 
 @dataclass(frozen=True)
@@ -119,89 +169,164 @@ class Training:
 
     Attributes
     ----------
-    rows : TrainingTable
+    rows : TrainingTable to judge candidates on
+    all_rows : TrainingTable to fit members to, of which the former may be a sample
     seed : int
     each : `map`, perhaps over threads
-    report : told what was done and how many fits it took
+    report : told what was done and how many steps it took
+    kernels : whether kernel densities are among the candidates
+    groups : int (n_rows,) or None, rows of a group are held out together
+    is_split_by_user : whether every candidate has to be judged by the splits, as the user knows what belongs together
     """
 
     rows: TrainingTable
+    all_rows: TrainingTable
     seed: int
     each: Map
     report: Report
+    kernels: bool
+    groups: Ints | None
+    is_split_by_user: bool
 
-    def fit(self, family: Family, size: int, view: View, table: EncodedTable) -> WeightedPredictor:
-        """One size of a family, fitted to rows as the view shows them."""
-        return family.fit(size, view, table, self.rows.n_classes, self.seed)
+
+@dataclass(frozen=True)
+class Outcome:
+    """The average, the candidates that became its members, the mean log score of each, and that of the average."""
+
+    average: Average
+    members: list[Candidate]
+    log_scores: list[float]
+    log_score: float
+
+
+def n_steps(n_units: int, families: Sequence[Family], kernels: bool) -> int:
+    """How many steps will be reported."""
+    return n_units * len(families) + kernels + 2
 
 
 def fit_average(
-    training: Training, splits: Sequence[Split], families: Sequence[Family], effort: Effort
-) -> tuple[Average, list[Candidate]]:
-    """The average, and the candidates that became its members.
+    training: Training, units: Sequence[tuple[Split, int]], families: Sequence[Family], effort: Effort
+) -> Outcome:
+    """Learn the average.
 
     Parameters
     ----------
-    splits : none where nothing can be held out; the families should then be one
-    families : the first is generative, and sees the columns as they are
-    effort : how many candidates get feature weights and how many may become members
+    units : splits and seeds; none where nothing can be held out
+    families : the first sees the columns as they are
+    effort : how many candidates may become members
     """
     rows = training.rows
+    if not units:
+        return _lone(training, families[0])
     fills = seldom_missing(rows.table)
-    candidates, imputer = _candidates(training, splits, families, _WITH_FEATURE_WEIGHTS[effort], fills)
-    members, weights = _best(candidates, _MOST_MEMBERS[effort])
-    *predictors, generative = _refit(training, [*members, imputer])
-    if all(m.is_generative for m in members):  # to leave out what is missing is exact then
-        fills = np.zeros_like(fills)
+    candidates, judged, imputer_size = _candidates(training, units, families, fills)
+    members, pool, log_score = _best(candidates, judged, _class_prior(rows), _MOST_MEMBERS[effort])
+    weight = rows.table.labelled_only().total_weight
+    is_whole = rows is training.all_rows
+    keep = is_whole and all(_labelled_weight(rows, train) >= MOST_ROWS * weight for (train, _), _ in units)
+    generative = replace(families[0], strengths=(), n_init=STARTS_OF_IMPUTER)
+    wanted = [(generative, imputer_size)]
+    if not keep:
+        wanted += [(m.family, m.size) for m in members if m.family is not None]
+    fits = _refit(training, list(dict.fromkeys(wanted)))
+    final = [m.fits if m.family is None or keep else (fits[m.family, m.size][m.number],) for m in members]
+    training.report("members", 1)
     average = Average(
-        tuple(Member(predictor, weight) for predictor, weight in zip(predictors, weights.tolist())),
-        Imputer(generative.network, rows.schema, fills),
+        tuple(Member(own) for own in final),
+        pool,
+        _class_prior(training.all_rows),
+        Imputer(fits[generative, imputer_size][0].network, rows.schema, fills),
     )
-    return average, members
+    return Outcome(average, members, [judged.log_score(m.p) for m in members], log_score)
 
 
-def mean_log_score(log_scores: Floats, n_cases: Floats) -> float:
-    """Mean over cases; NaN if there are none."""
-    return float(n_cases @ log_scores / n_cases.sum()) if len(n_cases) else float("nan")
+def _lone(training: Training, family: Family) -> Outcome:
+    """Naive Bayes, where nothing can be held out; the fewer the cases, the more the classes' shares weigh.
+
+    A joint distribution can leave out what is missing, so that nothing is filled in.
+    """
+    rows = training.all_rows
+    fills = np.zeros_like(seldom_missing(rows.table))
+    alone = replace(family, strengths=())
+    fit = _refit(training, [(alone, 1)])[alone, 1]
+    share = 1.0 / (1.0 + rows.table.labelled_only().total_weight)
+    pool = Pool(np.array([1.0 - share, share]), np.zeros(2), 1.0)
+    average = Average((Member(tuple(fit)),), pool, _class_prior(rows), Imputer(fit[0].network, rows.schema, fills))
+    member = Candidate("NB", family.treatment, alone, 1, 0, tuple(fit), np.empty((0, rows.n_classes)))
+    return Outcome(average, [member], [float("nan")], float("nan"))
 
 
-def average_log_score(average: Average, members: Sequence[Candidate]) -> float:
-    """Mean log score of the average, of the rows held out; NaN if there are none."""
-    scores = np.stack([m.log_scores for m in members], axis=1)
-    return mean_log_score(logsumexp(scores + np.log(average.weights), axis=1), members[0].n_cases)
+def _class_prior(rows: TrainingTable) -> Floats:
+    """Shares of the classes (n_classes,), each one case more often."""
+    labelled = rows.table.labelled_only()
+    count = 1.0 + np.bincount(rows.labels[rows.labels >= 0], labelled.case_weights, rows.n_classes)
+    return np.asarray(count / count.sum())
+
+
+def _labelled_weight(rows: TrainingTable, weights: Floats) -> float:
+    return float(weights[rows.labels >= 0].sum())
 
 
 def _candidates(
-    training: Training, splits: Sequence[Split], families: Sequence[Family], n_weighted: int, fills: NDArray[np.bool_]
-) -> tuple[list[Candidate], Candidate]:
-    """Every size of every family as it is and the best of each with feature weights; and what fills in holes.
+    training: Training, units: Sequence[tuple[Split, int]], families: Sequence[Family], fills: Mask
+) -> tuple[list[Candidate], Judged, int]:
+    """Every size of every family, the rows judged, and the size that fills in holes.
 
-    The latter is the size of the first family, which is generative, that the rows held out are most probable under.
+    The latter is the size of the first family, as EM finds it, that the rows held out are most probable under.
     """
-    first, rows, each = families[0], training.rows, training.each
-    incomplete = each(lambda split: fold_of(rows, first.treatment, split), splits)
-    plain = list(_grow(training, first, incomplete))
-    imputer = max(plain, key=_log_density)
-    done = each(
-        lambda f: Imputer(f[1].network, rows.schema, fills).completions(f[0].held_out, LONE_THREAD, N_POINTS_HELD_OUT),
-        list(zip(incomplete, imputer.predictors)),
-    )
-    folds: dict[Treatment, list[Fold]] = {first.treatment: list(map(Fold.completed, incomplete, done))}
-    plain = [_judged(c, folds[first.treatment]) for c in plain]
-    found: list[Candidate] = []
-    for family in families:
-        if family.treatment not in folds:
-            seen = each(lambda split: fold_of(rows, family.treatment, split), splits)  # noqa: B023
-            folds[family.treatment] = list(map(Fold.completed, seen, done))
-        if family is not first:
-            plain = list(_grow(training, family, folds[family.treatment]))
-        found += plain
-        if splits:
-            best = sorted(plain[1:], key=lambda c: -c.log_score)[:n_weighted]
-            for weighted in each(_with_feature_weights, [plain[0], *best]):
-                found += weighted
-            training.report(f"{family.name}, feature weights", 1 + len(best))
-    return found, imputer
+    rows, each, report = training.rows, training.each, training.report
+    splits, seeds = [split for split, _ in units], [seed for _, seed in units]
+    first, *others = families
+    folds = each(lambda split: fold_of(rows, first.treatment, split), splits)
+    grown = [_grow(first, folds[0], rows.n_classes, seeds[0], None)]
+    report(_name(first), 1)
+
+    def rest(unit: int) -> Grown:
+        found = _grow(first, folds[unit], rows.n_classes, seeds[unit], grown[0].sizes)
+        report(_name(first), 1)
+        return found
+
+    grown += each(rest, range(1, len(units)))
+    density = np.sum([[f.log_density(fit[0]) for fit in g.fits] for f, g in zip(folds, grown)], axis=0)
+    size = int(np.argmax(density))
+
+    def completions(unit: int) -> Completions | None:
+        imputer = Imputer(grown[unit].fits[size][0].network, rows.schema, fills)
+        return imputer.completions(folds[unit].held_out, LONE_THREAD, N_POINTS_HELD_OUT)
+
+    done = each(completions, range(len(units)))
+    folds = [fold.completed(own) for fold, own in zip(folds, done)]
+    grown = [g if own is None else replace(g, p=_predictions(f, g.fits)) for f, g, own in zip(folds, grown, done)]
+    judged = _judged(rows, folds, training.groups)
+    found = _collected(first, folds, grown, judged, rows.n_classes)
+    views: dict[Treatment, list[Fold]] = {first.treatment: folds}
+    for treatment in dict.fromkeys(f.treatment for f in others if f.treatment not in views):
+        seen = each(lambda split: fold_of(rows, treatment, split), splits)  # noqa: B023
+        views[treatment] = [fold.completed(own) for fold, own in zip(seen, done)]
+
+    def of(task: tuple[Family, int, tuple[int, ...] | None]) -> Grown:
+        family, unit, sizes = task
+        result = _grow(family, views[family.treatment][unit], rows.n_classes, seeds[unit], sizes)
+        report(_name(family), 1)
+        return result
+
+    beginnings = each(of, [(family, 0, None) for family in others])
+    tasks = [(f, unit, b.sizes) for unit in range(1, len(units)) for f, b in zip(others, beginnings)]
+    remaining = each(of, tasks)
+    for k, (family, beginning) in enumerate(zip(others, beginnings)):
+        own = [beginning, *remaining[k :: len(others)]]
+        found += _collected(family, views[family.treatment], own, judged, rows.n_classes)
+    found.append(_forest(training, folds, judged))
+    report("forest", 1)
+    if training.kernels and rows.table.n_rows <= MOST_FOR_KERNELS:
+        seen_by: list[Treatment] = [t for t in ("normal_scores", "decorrelate") if t in views] or [first.treatment]
+        found += each(lambda treatment: _kernel(training, treatment, views[treatment], judged), seen_by)
+        report("kernel densities", 1)
+    return found, judged, grown[0].sizes[size]
+
+
+def _name(family: Family) -> str:
+    return "networks" if family.treatment == "none" else f"networks ({family.treatment})"
 
 
 def fold_of(rows: TrainingTable, treatment: Treatment, split: Split) -> Fold:
@@ -209,7 +334,7 @@ def fold_of(rows: TrainingTable, treatment: Treatment, split: Split) -> Fold:
     train, test = split
     view, table = rows.view(treatment, np.where(train > 0, rows.labels, np.int32(-1)))
     training, held_out = (_cases_of(table, weights) for weights in (train, test))
-    return Fold(view, view.mix(training).fused(), held_out, None, view.mix(held_out).fused())
+    return Fold(view, view.mix(training).fused(), held_out, np.flatnonzero(test > 0), None, view.mix(held_out).fused())
 
 
 def _cases_of(table: EncodedTable, weights: Floats) -> EncodedTable:
@@ -218,93 +343,117 @@ def _cases_of(table: EncodedTable, weights: Floats) -> EncodedTable:
     return replace(table.only(keep), weights=None if (weights[keep] == 1).all() else weights[keep])
 
 
-def _grow(training: Training, family: Family, folds: Sequence[Fold]) -> Iterator[Candidate]:
-    """One size after the other, until `PATIENCE` of them have not been better on the rows held out."""
-    best, since = -np.inf, 0
-    plain = neutral(len(training.rows.schema.columns), training.rows.n_classes)
-    for size in family.sizes:
-        fits = training.each(lambda f: training.fit(family, size, f.view, f.training), folds)  # noqa: B023
-        found = _judged(Candidate(family, size, (), tuple(fits), "none", plain, np.empty(0), np.empty(0)), folds)
-        training.report(f"{family.name}, {size}", len(folds))
-        yield found
-        since = 0 if found.log_score > best else since + 1
-        best = max(best, found.log_score)
-        if since == PATIENCE or not folds:
-            return
+def _grow(family: Family, fold: Fold, n_classes: int, seed: int, sizes: tuple[int, ...] | None) -> Grown:
+    """The sizes given, or one after the other until they are not better any more on the rows held out."""
+    fits, p, scores = [], [], []
+    patience = PATIENCE if len(fold.rows) < PATIENCE_FROM else LESS_PATIENCE
+    rows = family.rows(fold.view, fold.training, n_classes)
+    for size in family.sizes if sizes is None else sizes:
+        found = family.fit(rows, size, seed)
+        predicted = [fold.predict(fit) for fit in found]
+        fits.append(found)
+        p.append(predicted)
+        scores.append(max(fold.log_score(q) for q in predicted))
+        if sizes is None and len(scores) - 1 - int(np.argmax(scores)) == patience:
+            break
+    n = len(fits) if sizes is not None else min(len(fits), int(np.argmax(scores)) + 2)
+    return Grown(tuple(family.sizes[:n]), tuple(fits[:n]), tuple(p[:n]))
 
 
-def _judged(c: Candidate, folds: Sequence[Fold]) -> Candidate:
-    """A candidate with its scores in the folds."""
-    c = replace(c, folds=tuple(folds), n_cases=np.concatenate([np.empty(0), *(f.n_cases for f in folds)]))
-    return replace(c, log_scores=_log_scores(c, [c.feature_weights] * len(folds)))
+def _predictions(fold: Fold, fits: Sequence[Sequence[TunedPredictor]]) -> tuple[list[Floats], ...]:
+    return tuple([fold.predict(fit) for fit in of_size] for of_size in fits)
 
 
-def _with_feature_weights(c: Candidate) -> list[Candidate]:
-    """The candidate with one weight for all features, and with one for each.
+def _judged(rows: TrainingTable, folds: Sequence[Fold], groups: Ints | None) -> Judged:
+    """The rows that some fold holds out."""
+    held_out = np.unique(np.concatenate([fold.rows for fold in folds]))
+    table = rows.table.only(held_out)
+    key = table.fingerprint if groups is None else groups[held_out]
+    return Judged(held_out, rows.labels[held_out], table.case_weights, key)
 
-    They are learnt from all rows held out, but scored as they would have been without the rows that they are scored
-    by: feature weights that fit too well must not look better than they are. The networks of the other folds have seen
-    these rows, though, and so a little of them remains; with few rows for each feature it would be too much.
-    """
-    n_features = len(c.feature_weights.weights)
-    parts = c.parts
-    groups = [parts[k::_GROUPS] for k in range(min(_GROUPS, len(parts)))]
-    if len(groups) == 1:
-        return []
-    each = c.n_cases.sum() >= ROWS_PER_FEATURE_WEIGHT * n_features
-    of_part: list[list[FeatureWeights]] = [[]] * len(parts)
-    for k in range(len(groups)):
-        others = [part for j, group in enumerate(groups) if j != k for part in group]
-        of_part[k::_GROUPS] = [learn_feature_weights(others, n_features, LONE_THREAD, each)] * len(groups[k])
-    final = learn_feature_weights(parts, n_features, LONE_THREAD, each)
-    names: tuple[Weighting, ...] = ("common", "each")
+
+def _collected(
+    family: Family, folds: Sequence[Fold], grown: Sequence[Grown], judged: Judged, n_classes: int
+) -> list[Candidate]:
+    """The candidates of a family, from what the units say of it."""
     return [
-        replace(c, weighting=name, feature_weights=of_all, log_scores=_log_scores(c, [e[i] for e in of_part]))
-        for i, (name, of_all) in enumerate(zip(names, final))
+        Candidate(
+            "NB" if size == 1 else "FAN",
+            family.treatment,
+            family,
+            size,
+            number,
+            tuple(g.fits[at][number] for g in grown),
+            judged.mean(folds, [g.p[at][number] for g in grown], n_classes),
+        )
+        for at, size in enumerate(grown[0].sizes)
+        for number in range(len(family.strengths) + 1)
     ]
 
 
-def _log_scores(c: Candidate, feature_weights: Sequence[FeatureWeights]) -> Floats:
-    """Log p(y | x) of the rows held out, with feature weights for each fold."""
-    scores = [np.empty(0)]
-    for fold, predictor, found in zip(c.folds, c.predictors, feature_weights):
-        log_proba = posterior(fold.judged, replace(predictor, feature_weights=found).terms, "log_proba", LONE_THREAD)
-        log_proba = log_proba if fold.done is None else fold.done.log_mean(log_proba)
-        scores.append(log_proba[np.arange(len(log_proba)), fold.held_out.labels])
-    return np.concatenate(scores)
+def _forest(training: Training, folds: Sequence[Fold], judged: Judged) -> Candidate:
+    """The forest, judged by trees that have left a row out."""
+    n_classes, seed = training.rows.n_classes, training.seed
+
+    def fit(view: View, table: EncodedTable, groups: Ints | None) -> tuple[Fit, Floats]:
+        return fit_forest(table, view, n_classes, seed, LONE_THREAD, groups)
+
+    return _of_all_rows(training, "NB forest", "none", fit, folds, judged)
 
 
-def _log_density(c: Candidate) -> float:
-    """Sum of log p(x) of the rows held out, of as many values as they have."""
-    total = 0.0
-    for fold, predictor in zip(c.folds, c.predictors):
-        joint = posterior(fold.held_out, predictor.network.terms, "log_joint", LONE_THREAD)
-        total += float(fold.n_cases @ logsumexp(joint, axis=1))
-    return total
+def _kernel(training: Training, treatment: Treatment, folds: Sequence[Fold], judged: Judged) -> Candidate:
+    """The kernel density, judged without a row's own kernel."""
+    n_classes, seed = training.rows.n_classes, training.seed
+
+    def fit(view: View, table: EncodedTable, groups: Ints | None) -> tuple[Fit, Floats]:
+        network, log_p = fit_kernel(table, n_classes, seed, groups)
+        return TunedPredictor(view, network, None), log_p
+
+    return _of_all_rows(training, "kernel", treatment, fit, folds, judged)
 
 
-def _best(candidates: list[Candidate], most: int) -> tuple[list[Candidate], Floats]:
-    """Candidates that matter and their weights, the weightiest first."""
-    if len(candidates) == 1:
-        return candidates, np.ones(1)
-    n_cases = candidates[0].n_cases
-    scores = np.stack([c.log_scores for c in candidates], axis=1)
-    weights = stack(scores, n_cases)
+def _of_all_rows(
+    training: Training,
+    kind: Kind,
+    treatment: Treatment,
+    fit: Callable[[View, EncodedTable, Ints | None], tuple[Fit, Floats]],
+    folds: Sequence[Fold],
+    judged: Judged,
+) -> Candidate:
+    """What is fitted to all rows and can judge them without folds, unless the user has chosen these."""
+    rows = training.rows
+    view, table = rows.view(treatment, rows.labels)
+    found, log_p = fit(view, view.mix(table), training.groups)
+    if training.is_split_by_user:
+        p = judged.mean(folds, [f.predict(fit(f.view, f.training, None)[0]) for f in folds], rows.n_classes)
+    else:
+        p = np.exp(log_p[judged.rows])
+    return Candidate(kind, treatment, None, 0, 0, (found,), p)
+
+
+def _best(
+    candidates: Sequence[Candidate], judged: Judged, prior: Floats, most: int
+) -> tuple[list[Candidate], Pool, float]:
+    """Candidates that matter, the weightiest first, how they and the classes' shares are pooled, and its log score."""
+    rows = np.arange(len(judged.rows))
+    truth = np.stack([c.p[rows, judged.labels] for c in candidates], axis=1)
+    weights = stack(np.log(truth + FLOOR), judged.cases)
     order = np.argsort(-weights, kind="stable")
     enough = 1 + int(np.searchsorted(np.cumsum(weights[order]), 1 - NEGLIGIBLE))
-    keep = order[: min(enough, most)]
-    weights = stack(scores[:, keep], n_cases)
-    by_weight = np.argsort(-weights, kind="stable")
-    return [candidates[k] for k in keep[by_weight]], weights[by_weight]
+    kept = [candidates[k] for k in order[: min(enough, most)]]
+    p = np.stack([*(c.p for c in kept), np.tile(prior, (len(rows), 1))])
+    pool, log_score = fit_pool(p, judged.labels, judged.cases, judged.key)
+    order = np.argsort(-pool.weights[:-1], kind="stable")
+    full = np.append(order, len(kept))
+    return [kept[k] for k in order], Pool(pool.weights[full], pool.exponents[full], pool.share), log_score
 
 
-def _refit(training: Training, members: Sequence[Candidate]) -> list[WeightedPredictor]:
-    """The candidates on all rows."""
-    rows = training.rows
-    views = {treatment: rows.view(treatment, rows.labels) for treatment in {m.family.treatment for m in members}}
-    seen = {treatment: (view, view.mix(table).fused()) for treatment, (view, table) in views.items()}
-    alike = {(id(m.family), m.size): m for m in members}  # members may differ in their feature weights alone
-    fits = training.each(lambda m: training.fit(m.family, m.size, *seen[m.family.treatment]), list(alike.values()))
-    training.report("members", len(members))
-    found = dict(zip(alike, fits))
-    return [replace(found[id(m.family), m.size], feature_weights=m.feature_weights) for m in members]
+def _refit(training: Training, wanted: Sequence[tuple[Family, int]]) -> dict[tuple[Family, int], list[TunedPredictor]]:
+    """Sizes of families fitted to all rows."""
+    rows = training.all_rows
+    seen = {}
+    for family in dict.fromkeys(family for family, _ in wanted):
+        view, table = rows.view(family.treatment, rows.labels)
+        seen[family] = family.rows(view, view.mix(table).fused(), rows.n_classes)
+    fits = training.each(lambda w: w[0].fit(seen[w[0]], w[1], training.seed), wanted)
+    return dict(zip(wanted, fits))

@@ -1,0 +1,120 @@
+"""How the members of an average are pooled.
+
+    L(c | x) = sum_m v_m p_m(c | x)                                                                  (A1)
+    G(c | x) = prod_m q_m(c | x)^{w_m} / Z(x),   q_m = (p_m + FLOOR) / (1 + n_classes FLOOR)         (A2)
+    p(c | x) = s L(c | x) + (1 - s) G(c | x)                                                         (A3)
+
+The linear pool (A1) is at its best where members disagree and one of them is right; the log-linear one (A2), whose
+exponents need not sum to one, where all are too timid or too certain. No member vetoes a class: FLOOR bounds what it
+can say against it, and so the probability of no class is 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import exp
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import softmax
+
+from fanbayes.arrays import AnyInts, Floats
+from fanbayes.learning.ensembles.stacking import stack
+
+FLOOR = exp(-12)
+# How much it costs an exponent to differ from the weight of the linear pool, in cases.
+SHRINK_EXPONENTS = 10.0
+# Cases that are added to either pool, so that neither is without a share.
+SHARE_ALPHA = 1.0
+# Parts of the rows, each of which is predicted by the pools of the others, to find the share.
+_PARTS = 4
+_MOST_STEPS = 200
+
+
+@dataclass(frozen=True)
+class Pool:
+    """What (A3) needs.
+
+    Attributes
+    ----------
+    weights : v (n_members,), positive, sum to one
+    exponents : w (n_members,), not negative
+    share : s, of the linear pool, between 0 and 1
+    """
+
+    weights: Floats
+    exponents: Floats
+    share: float
+
+    def linear(self, p: Floats) -> Floats:
+        """(A1) of the members' probabilities (n_members, ..., n_classes)."""
+        return np.asarray(np.einsum("m,m...->...", self.weights, p, optimize=False))
+
+    def log_linear(self, p: Floats) -> Floats:
+        """(A2) of the members' probabilities (n_members, ..., n_classes)."""
+        return np.asarray(softmax(np.einsum("m,m...->...", self.exponents, np.log(p + FLOOR), optimize=False), axis=-1))
+
+    def mix(self, p: Floats) -> Floats:
+        """(A3) of the members' probabilities (n_members, ..., n_classes)."""
+        return self.share * self.linear(p) + (1 - self.share) * self.log_linear(p)
+
+
+def fit_pool(p: Floats, labels: AnyInts, cases: Floats, key: AnyInts) -> tuple[Pool, float]:
+    """The pool that gives the labels of rows that the members have not seen the highest probability, and its log score.
+
+    The mean log score is that of rows that the pool has not seen either, but for the share.
+
+    Parameters
+    ----------
+    p : (n_members, n_rows, n_classes)
+    labels : (n_rows,)
+    cases : (n_rows,), weights of the rows
+    key : (n_rows,), any numbers, equal for equal rows: which part they are in, to find the share
+    """
+    part = key % _PARTS
+    pooled = np.empty((len(labels), 2))  # probabilities of the labels under both pools of the other parts
+    for k in range(_PARTS):
+        here, others = part == k, part != k
+        pool = _pools(p[:, others], labels[others], cases[others]) if others.any() else _equal(len(p))
+        found = (pool.linear(p[:, here]), pool.log_linear(p[:, here]))
+        pooled[here] = np.stack([q[np.arange(len(q)), labels[here]] for q in found], axis=1)
+    pooled = np.maximum(pooled, FLOOR**2)
+    share = float(stack(np.log(pooled), cases, SHARE_ALPHA)[0])
+    pool = _pools(p, labels, cases)
+    log_score = float(cases @ np.log(pooled @ [share, 1 - share]) / cases.sum())
+    return Pool(pool.weights, pool.exponents, share), log_score
+
+
+def _equal(n_members: int) -> Pool:
+    return Pool(np.full(n_members, 1 / n_members), np.full(n_members, 1 / n_members), 0.5)
+
+
+def _pools(p: Floats, labels: AnyInts, cases: Floats) -> Pool:
+    """Weights and exponents, with a share of one half."""
+    rows = np.arange(len(labels))
+    weights = stack(np.log(np.maximum(p[:, rows, labels].T, FLOOR**2)), cases)
+    return Pool(weights, _exponents(np.log(p + FLOOR), labels, cases, weights), 0.5)
+
+
+def _exponents(log_q: Floats, labels: AnyInts, cases: Floats, weights: Floats) -> Floats:
+    """Exponents of (A2) that maximise its log score less SHRINK_EXPONENTS / 2 |w - v|^2: a concave problem."""
+    n_members, n_rows, n_classes = log_q.shape
+    flat = log_q.reshape(n_members, -1)
+    rows = np.arange(n_rows)
+    of_truth = log_q[:, rows, labels] @ cases  # (n_members,)
+
+    def loss(w: Floats) -> tuple[float, Floats]:
+        z = (w @ flat).reshape(n_rows, n_classes)
+        z -= z.max(axis=1, keepdims=True)
+        q = np.exp(z)
+        total = q.sum(axis=1, keepdims=True)
+        q *= cases[:, None] / total
+        away = w - weights
+        value = cases @ (np.log(total[:, 0]) - z[rows, labels]) + 0.5 * SHRINK_EXPONENTS * away @ away
+        return float(value), flat @ q.ravel() - of_truth + SHRINK_EXPONENTS * away
+
+    options: Any = {"maxiter": _MOST_STEPS, "ftol": 1e-9}
+    bounds: Sequence[tuple[float, None]] = [(0.0, None)] * n_members
+    return np.asarray(minimize(loss, weights, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x)
