@@ -56,7 +56,7 @@ def refreshed(page: Path) -> str:
         inside = page.parent == ROOT / "docs"
         shutil.copytree(ROOT / "docs" / "data", "." if inside else "docs/data", dirs_exist_ok=True)
         if page == RESULTS:
-            for study in ("real", "simulated"):
+            for study in ("real", "simulated", "relatives"):
                 shutil.copytree(RESULTS.parent / study, f"docs/results/{study}")
         os.environ |= SETTINGS
         try:

@@ -58,8 +58,8 @@ class FANClassifierCV(TableClassifier):
     cv : int, splitter or iterable of (train, test) indices, optional
         How rows are held out. An integer is a number of stratified folds; with fewer than two labelled rows a fold
         there is nothing to judge by, and the only member is naive Bayes. By default five folds, up to 300 labelled rows
-        dealt out twice, three above 5,000 rows; above 20,000 a sample of so many rows is judged on. Where less than three
-        quarters of the cases are learnt from at a time, members are fitted again to all rows.
+        dealt out twice, three above 5,000 rows; above 20,000 a sample of so many rows is judged on. Where less than
+        three quarters of the cases are learnt from at a time, members are fitted again to all rows.
     kernel_members : bool, default=True
         Whether kernel densities are tried, up to 5,000 rows. Such members hold rows of the training table.
 
@@ -90,8 +90,8 @@ class FANClassifierCV(TableClassifier):
     draws from the network that fills in missing values, a joint distribution.
 
     In explanations, "member" is the number of the member that adds most to the probability of the class in the linear
-    pool, and "responsibility" its share. The information of a missing feature is that under `imputer_`. Where a missing value is filled in, its contribution is that of the values which the others lead to expect;
-    elsewhere it is 0.
+    pool, and "responsibility" its share. The information of a missing feature is that under `imputer_`. Where a missing
+    value is filled in, its contribution is that of the values which the others lead to expect.
 
     Examples
     --------
