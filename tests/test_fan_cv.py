@@ -17,6 +17,7 @@ from fanbayes import CostSensitiveClassifier, DataWarning, FANClassifierCV, NBCl
 from fanbayes.data import table
 from fanbayes.estimators import fan_cv
 from fanbayes.explanation.average import AveragePath
+from fanbayes.learning.ensembles import training
 from fanbayes.learning.ensembles.candidates import library
 from fanbayes.learning.ensembles.pool import FLOOR, fit_pool
 from fanbayes.learning.ensembles.training import Candidate, Judged, _best, fold_of, n_steps
@@ -31,8 +32,8 @@ def few(monkeypatch):
     """Two sizes of each family, for tests of what does not depend on it."""
     every = library
 
-    def smaller(effort, has_numbers):
-        return [replace(f, sizes=(1, 2), n_init=1) for f in every(effort, has_numbers)]
+    def smaller(*given):
+        return [replace(f, sizes=(1, 2), n_init=1) for f in every(*given)]
 
     monkeypatch.setattr(fan_cv, "library", smaller)
 
@@ -261,8 +262,8 @@ def test_samples(fitted):
 
 def test_samples_are_not_fine_tuned(monkeypatch):
     """Fine-tuned tables tell classes apart, and of copies of a column they make little; its values are as frequent."""
-    naive = [replace(f, sizes=(1,)) for f in library("fast", False)]
-    monkeypatch.setattr(fan_cv, "library", lambda effort, has_numbers: naive)
+    naive = [replace(f, sizes=(1,)) for f in library("fast", False, 2, 1e4)]
+    monkeypatch.setattr(fan_cv, "library", lambda *given: naive)
     rng = np.random.default_rng(0)
     y = np.arange(300) % 2
     X = np.repeat(np.where(rng.random(300) < 0.2 + 0.6 * y, "b", "a")[:, None], 10, axis=1).astype(object)
@@ -629,7 +630,7 @@ def test_the_best_candidates_are_pooled():
 def test_candidates(has_numbers):
     """Every family begins with one component and grows; more effort tries more; only numbers are treated."""
     names = ("fast", "default", "best")
-    families = {effort: library(effort, has_numbers) for effort in names}
+    families = {effort: library(effort, has_numbers, 2, 1e4) for effort in names}
     for found in families.values():
         assert len(set(map(repr, found))) == len(found)
         for f in found:
@@ -644,3 +645,29 @@ def test_candidates(has_numbers):
     assert work[0] < work[1] < work[2]
     kinds = [{(f.treatment, f.variance_tying) for f in families[effort]} for effort in names]
     assert kinds[0] <= kinds[1] <= kinds[2]
+
+
+def test_networks_of_many_classes_or_few_cases_are_smaller():
+    largest = [max(family.sizes[-1] for family in library("default", True, n, 1e4)) for n in (2, 26, 1000)]
+    assert largest == [32, 16, 4]
+    few = [max(family.sizes[-1] for family in library("default", True, 2, n)) for n in (5, 45, 400)]
+    assert few == [2, 4, 32]
+
+
+def test_kernel_densities_do_not_know_the_classes_that_they_are_judged_by(monkeypatch):
+    """With as many columns as rows, columns made uncorrelated within the classes would give the classes away."""
+    original, seen = training._best, []
+    monkeypatch.setattr(
+        training, "_best", lambda c, judged, *given: seen.append((c, judged)) or original(c, judged, *given)
+    )
+    for seed in range(3):
+        X, y = np.random.default_rng(seed).normal(size=(40, 40)), np.arange(40) % 2
+        FANClassifierCV(effort="fast", random_state=0).fit(X, y)
+    correct = [
+        np.mean(c.p.argmax(axis=1) == judged.labels)
+        for candidates, judged in seen
+        for c in candidates
+        if (c.kind, c.treatment) == ("kernel", "decorrelate")
+    ]
+    assert len(correct) == 3
+    assert np.mean(correct) < 0.65

@@ -211,6 +211,9 @@ def test_of_many_rows_a_sample_is_judged():
     [((train, test), _)] = units
     np.testing.assert_allclose(train + test, 1)
     assert test.sum() == pytest.approx(MOST_JUDGED / 4, abs=2)
+    unlabelled = np.where(np.arange(3 * n) < n, 1.0, np.nan) * np.tile(y, 3)
+    _, judged, _ = units_by_default(np.tile(X, (3, 1)), unlabelled)
+    assert (judged.labels >= 0).sum() == MOST_JUDGED
     _, judged, units = units_by_default(X, y, groups=np.arange(n) // 2)
     assert judged.table.n_rows == n
     assert len(units) == 3

@@ -58,8 +58,9 @@ class FANClassifierCV(TableClassifier):
     cv : int, splitter or iterable of (train, test) indices, optional
         How rows are held out. An integer is a number of stratified folds; with fewer than two labelled rows a fold
         there is nothing to judge by, and the only member is naive Bayes. By default five folds, up to 300 labelled rows
-        dealt out twice, three above 5,000 rows; above 20,000 a sample of so many rows is judged on. Where less than
-        three quarters of the cases are learnt from at a time, members are fitted again to all rows.
+        dealt out twice, three above 5,000 rows; above 20,000 (less if columns and classes are many) a sample of so many
+        rows is judged on. Where less than three quarters of the cases are learnt from at a time, members are fitted
+        again to all rows.
     kernel_members : bool, default=True
         Whether kernel densities are tried, up to 5,000 rows. Such members hold rows of the training table.
 
@@ -149,7 +150,8 @@ class FANClassifierCV(TableClassifier):
         seed = seed_of(self.random_state)
         of_groups = read_groups(groups, cases)
         judged, units = units_of(self.cv, cases, rows, seed, of_groups)
-        families = library(self.effort, bool(rows.schema.continuous))
+        n_cases = judged.table.labelled_only().total_weight
+        families = library(self.effort, bool(rows.schema.continuous), rows.n_classes, n_cases)
         n = n_steps(len(units), families, self.kernel_members)
         with parallel_map(self._n_threads()) as each, steps(bool(self.verbose), n) as report:
             is_split = self.cv is not None and not isinstance(self.cv, (int, np.integer))

@@ -19,8 +19,9 @@ from fanbayes.learning.ensembles.folds import Split, deal
 REPEATS = {300: 2}
 # Of more cases members are fitted once, to all of them, and judged in three folds.
 ONE_FIT_ABOVE = 5_000
-# Of more rows a sample is judged on.
+# Of more rows, and of more cells times classes, a sample is judged on.
 MOST_JUDGED = 20_000
+MOST_WORK = 3_000_000
 
 
 def split_rows(
@@ -78,10 +79,13 @@ def units_of(
     """
     is_labelled = cases.labels >= 0
     n = int(is_labelled.sum())
-    if cv is not None or (n > MOST_JUDGED and groups is not None):
+    n_columns = max(1, len(rows.schema.columns))
+    most = min(MOST_JUDGED, max(ONE_FIT_ABOVE, MOST_WORK // (n_columns * len(cases.classes))))
+    if cv is not None or (n > most and groups is not None):
         return rows, [(split, seed) for split in split_rows(3 if cv is None else cv, cases, rows.table, seed, groups)]
-    if n > MOST_JUDGED:
-        some = np.sort(np.random.default_rng(seed).permutation(len(cases.labels))[:MOST_JUDGED])
+    if n > most:
+        order = np.random.default_rng(seed).permutation(len(cases.labels))
+        some = np.sort(np.concatenate([order[is_labelled[order]][:most], order[~is_labelled[order]][:most]]))
         rows = rows.only(some)
         few = replace(cases, labels=rows.labels, weights=rows.table.weights)
         return rows, [(split, seed) for split in split_rows(4, few, rows.table, seed)[:1]]

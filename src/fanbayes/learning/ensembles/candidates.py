@@ -24,6 +24,10 @@ Effort = Literal["fast", "default", "best"]
 
 # Threads share folds and families; each fit has one.
 LONE_THREAD: ThreadPool = None
+# Labelled cases for each component of networks of more than two.
+CASES_PER_COMPONENT = 10
+# Components times classes of the largest networks, or four components: more take minutes.
+MOST_STATES = 512
 # How much it costs to move a parameter from where EM found it, in cases (D1): from nearly what EM says to nearly free.
 STRENGTHS = (0.3, 0.03, 0.003)
 
@@ -77,14 +81,15 @@ class Rows:
     naive_bayes: NaiveBayes
 
 
-def library(effort: Effort, has_numbers: bool) -> list[Family]:
+def library(effort: Effort, has_numbers: bool, n_classes: int, n_cases: float) -> list[Family]:
     """Families to try; the first is generative and sees the columns as they are."""
+    most = min(max(4, MOST_STATES // n_classes), max(2, n_cases / CASES_PER_COMPONENT))
     n_init = {"fast": 1, "default": 2, "best": 4}[effort]
-    doubling, dense = (1, 2, 4, 8, 16, 32), (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
     strengths = STRENGTHS[::2] if effort == "fast" else STRENGTHS
     ways: list[tuple[Treatment, Tying]] = [("none", "none")]
     if has_numbers:
         ways = [("mdlp", "none"), ("normal_scores", "none"), ("decorrelate", "all")]
-    sizes = dense if effort == "best" else doubling
+    dense = tuple(h for h in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32) if h <= most)
+    sizes = dense if effort == "best" else tuple(h for h in (1, 2, 4, 8, 16, 32) if h <= most)
     generative = Family("none", "none", (), dense, n_init)
     return [generative, *(Family(*way, strengths, sizes, n_init) for way in ways)]

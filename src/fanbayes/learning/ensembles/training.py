@@ -230,6 +230,8 @@ def fit_average(
         wanted += [(m.family, m.size) for m in members if m.family is not None]
     fits = _refit(training, list(dict.fromkeys(wanted)))
     final = [m.fits if m.family is None or keep else (fits[m.family, m.size][m.number],) for m in members]
+    if not is_whole:
+        final = [_whole_forest(training) if m.kind == "NB forest" else own for m, own in zip(members, final)]
     training.report("members", 1)
     average = Average(
         tuple(Member(own) for own in final),
@@ -401,6 +403,13 @@ def _forest(training: Training, folds: Sequence[Fold], judged: Judged) -> Candid
     return _of_all_rows(training, "NB forest", "none", fit, folds, judged)
 
 
+def _whole_forest(training: Training) -> tuple[Fit, ...]:
+    """The forest of all rows, where a sample of them was judged."""
+    rows = training.all_rows
+    view, table = rows.view("none", rows.labels)
+    return (fit_forest(table, view, rows.n_classes, training.seed, LONE_THREAD, None)[0],)
+
+
 def _kernel(training: Training, treatment: Treatment, folds: Sequence[Fold], judged: Judged) -> Candidate:
     """The kernel density, judged without a row's own kernel."""
     n_classes, seed = training.rows.n_classes, training.seed
@@ -422,7 +431,7 @@ def _of_all_rows(
 ) -> Candidate:
     """What is fitted to all rows and can judge them without folds, unless the user has chosen these."""
     rows = training.rows
-    view, table = rows.view(treatment, rows.labels)
+    view, table = rows.view(treatment, np.minimum(rows.labels, 0))  # it must not know the classes of the rows judged
     found, log_p = fit(view, view.mix(table), training.groups)
     if training.is_split_by_user:
         p = judged.mean(folds, [f.predict(fit(f.view, f.training, None)[0]) for f in folds], rows.n_classes)
