@@ -660,8 +660,8 @@ def test_kernel_densities_do_not_know_the_classes_that_they_are_judged_by(monkey
     monkeypatch.setattr(
         training, "_best", lambda c, judged, *given: seen.append((c, judged)) or original(c, judged, *given)
     )
-    for seed in range(3):
-        X, y = np.random.default_rng(seed).normal(size=(40, 40)), np.arange(40) % 2
+    for seed, n_columns in ((4, 40), (1, 45)):  # where they were given away
+        X, y = np.random.default_rng(seed).normal(size=(40, n_columns)), np.arange(40) % 2
         FANClassifierCV(effort="fast", random_state=0).fit(X, y)
     correct = [
         np.mean(c.p.argmax(axis=1) == judged.labels)
@@ -669,5 +669,5 @@ def test_kernel_densities_do_not_know_the_classes_that_they_are_judged_by(monkey
         for c in candidates
         if (c.kind, c.treatment) == ("kernel", "decorrelate")
     ]
-    assert len(correct) == 3
-    assert np.mean(correct) < 0.65
+    assert len(correct) == 2
+    assert max(correct) < 0.65
