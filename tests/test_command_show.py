@@ -65,4 +65,5 @@ def test_every_model_can_be_shown(model, tmp_path):
     run("fit", "t.csv", "-t", "y", "-o", "m.fan", "--model", model, cwd=tmp_path)
     out, _ = run("show", "m.fan", cwd=tmp_path)
     assert "number" in out
+    assert ("hold rows of the training table" in out) == (" kernel " in out)
     assert ("Arcs between features" in out) == (model in ("tan", "fan-tree"))

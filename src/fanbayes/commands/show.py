@@ -72,6 +72,8 @@ def _print_average(console: Console, name: str, about: dict[str, Any], top: int)
     _print_classes(console, about)
     console.print("Members")
     print_members(console, members)
+    if any(m["model"] == "kernel" for m in members):
+        console.print("Kernel densities hold rows of the training table (kernel_members=False: none).\n")
     _print_features(console, about["features"], top)
 
 
