@@ -671,3 +671,8 @@ def test_kernel_densities_do_not_know_the_classes_that_they_are_judged_by(monkey
     ]
     assert len(correct) == 2
     assert max(correct) < 0.65
+
+
+def test_kernel_members_is_a_yes_or_a_no():
+    with pytest.raises(ValueError, match="kernel_members='no' is neither True nor False"):
+        FANClassifierCV(kernel_members="no").fit([[1.0], [2.0]], [0, 1])

@@ -117,6 +117,8 @@ class FANClassifierCV(TableClassifier):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         require_choice("effort", self.effort, ("fast", "default", "best"))
+        if not isinstance(self.kernel_members, (bool, np.bool_)):
+            raise ValueError(f"kernel_members={self.kernel_members!r} is neither True nor False")
         if isinstance(self.cv, (int, np.integer)):
             require_integer("cv", self.cv, 2)
         elif isinstance(self.cv, str) or not (
@@ -152,7 +154,7 @@ class FANClassifierCV(TableClassifier):
         judged, units = units_of(self.cv, cases, rows, seed, of_groups)
         n_cases = judged.table.labelled_only().total_weight
         families = library(self.effort, bool(rows.schema.continuous), rows.n_classes, n_cases)
-        n = n_steps(len(units), families, self.kernel_members)
+        n = n_steps(len(units), families, bool(self.kernel_members))
         with parallel_map(self._n_threads()) as each, steps(bool(self.verbose), n) as report:
             is_split = self.cv is not None and not isinstance(self.cv, (int, np.integer))
             training = Training(judged, rows, seed, each, report, self.kernel_members, of_groups, is_split)
