@@ -20,11 +20,12 @@ from problem import Fitted, Floats, Problem, Rows, calibrated_loss, empty, log_o
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-MOST_ROUNDS, PATIENCE = 500, 25
+PATIENCE = 25
 MOST_CONFIGURATIONS = 24
 HOPELESS = 0.05  # a share of the best log loss: what is that far behind after some folds is given up
 # LightGBM's own treatment of categories asks for 100 rows in a group of them, which small tables do not have.
 OWN_CATEGORIES_FROM = 2_000
+FEW_ROWS = 1_000
 
 Config = Mapping[str, Any]
 # Probabilities (n, n_classes) by the first so many rounds of a model.
@@ -40,13 +41,15 @@ class Library:
     encoder : of tables, given the problem
     first : configurations to try first, the expert's
     others : values to draw the next configurations from
-    stopped : (config, X, y, X_valid, y_valid, n_classes) to how it predicts, and the number of rounds that is best
-    fitted : (config, X, y, rounds, n_classes) to how it predicts
+    most_rounds : on few rows, and on more
+    stopped : (config, X, y, X_valid, y_valid, n_classes, most rounds) to how it predicts, and the best number of rounds
+    fitted : (config, X, y, rounds, n_classes, most rounds) to how it predicts
     """
 
     encoder: Callable[[Problem], Any]
     first: tuple[Config, ...]
     others: Mapping[str, tuple[Any, ...]]
+    most_rounds: tuple[int, int]
     stopped: Callable[..., tuple[Predict, int]]
     fitted: Callable[..., Predict]
 
@@ -73,7 +76,7 @@ def boosted(library: Library, problem: Problem) -> Fitted:
         if spent + 0.5 * spent / tried > problem.tuning_seconds:
             break
     _, config, rounds, held_out = best
-    predict = library.fitted(config, Z, y, rounds, k)
+    predict = library.fitted(config, Z, y, rounds, k, _most(library, problem))
     chosen = {**config, "rounds": rounds, "tried": tried}
     return Fitted(lambda X: log_of(predict(encoder.transform(X), rounds)), held_out, chosen)
 
@@ -86,7 +89,7 @@ def _cross_validated(
     first = empty(problem)
     for train, valid in problem.splits:
         parts = _rows(Z, train), y[train], _rows(Z, valid), y[valid]
-        predict, rounds = library.stopped(config, *parts, problem.n_classes)
+        predict, rounds = library.stopped(config, *parts, problem.n_classes, _most(library, problem))
         predictors.append((valid, predict, rounds))
         first[valid] = log_of(predict(_rows(Z, valid), rounds))
         seen = ~np.isnan(first).any(axis=1)
@@ -97,6 +100,11 @@ def _cross_validated(
     for valid, predict, _ in predictors:
         held_out[valid] = log_of(predict(_rows(Z, valid), rounds))
     return calibrated_loss(held_out, y), rounds, held_out
+
+
+def _most(library: Library, problem: Problem) -> int:
+    few, many = library.most_rounds
+    return few if len(problem.y) <= FEW_ROWS else many
 
 
 def _rows(Z: Any, rows: Rows) -> Any:
@@ -124,11 +132,13 @@ def _hist_parameters(config: Config) -> dict[str, Any]:
     return {"random_state": 0, "early_stopping": False, "learning_rate": 0.1, **config}
 
 
-def _hist_stopped(config: Config, X: Any, y: Rows, X_valid: Any, y_valid: Rows, k: int) -> tuple[Predict, int]:
+def _hist_stopped(
+    config: Config, X: Any, y: Rows, X_valid: Any, y_valid: Rows, k: int, most: int
+) -> tuple[Predict, int]:
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     usable = X.columns[X.notna().any()]  # it fails on a column without a value
-    stop = {"early_stopping": True, "scoring": "loss", "n_iter_no_change": PATIENCE, "max_iter": MOST_ROUNDS}
+    stop = {"early_stopping": True, "scoring": "loss", "n_iter_no_change": PATIENCE, "max_iter": most}
     model = HistGradientBoostingClassifier(**_hist_parameters(config) | stop)
     model.fit(X[usable], y, X_val=X_valid[usable], y_val=y_valid)
 
@@ -138,7 +148,7 @@ def _hist_stopped(config: Config, X: Any, y: Rows, X_valid: Any, y_valid: Rows, 
     return predict, max(1, int(np.argmax(model.validation_score_)))
 
 
-def _hist_fitted(config: Config, X: Any, y: Rows, rounds: int, k: int) -> Predict:
+def _hist_fitted(config: Config, X: Any, y: Rows, rounds: int, k: int, most: int) -> Predict:
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     usable = X.columns[X.notna().any()]
@@ -156,6 +166,7 @@ HIST = Library(
         "l2_regularization": (0.0, 0.1, 1.0, 10.0),
         "max_features": (0.5, 1.0),
     },
+    most_rounds=(500, 1_000),
     stopped=_hist_stopped,
     fitted=_hist_fitted,
 )
@@ -173,21 +184,23 @@ def _light_predict(model: Any) -> Predict:
     return lambda Z, rounds: _two_columns(model.predict(Z, num_iteration=rounds))
 
 
-def _light_stopped(config: Config, X: Any, y: Rows, X_valid: Any, y_valid: Rows, k: int) -> tuple[Predict, int]:
+def _light_stopped(
+    config: Config, X: Any, y: Rows, X_valid: Any, y_valid: Rows, k: int, most: int
+) -> tuple[Predict, int]:
     import lightgbm
 
     data = lightgbm.Dataset(X, y, params={"verbose": -1})
     model = lightgbm.train(
         light_parameters(config, k),
         data,
-        MOST_ROUNDS,
+        most,
         valid_sets=[data.create_valid(X_valid, y_valid)],
         callbacks=[lightgbm.early_stopping(PATIENCE, verbose=False)],
     )
     return _light_predict(model), model.best_iteration
 
 
-def light_fitted(config: Config, X: Any, y: Rows, rounds: int, k: int) -> Predict:
+def light_fitted(config: Config, X: Any, y: Rows, rounds: int, k: int, most: int) -> Predict:
     import lightgbm
 
     data = lightgbm.Dataset(X, y, params={"verbose": -1})
@@ -206,6 +219,7 @@ LIGHT = Library(
         "bagging_freq": (1,),
         "lambda_l2": (0.0, 1.0, 10.0),
     },
+    most_rounds=(500, 1_000),
     stopped=_light_stopped,
     fitted=light_fitted,
 )
@@ -234,13 +248,15 @@ def _xgb_predict(model: Any) -> Predict:
     return predict
 
 
-def _xgb_stopped(config: Config, X: Any, y: Rows, X_valid: Any, y_valid: Rows, k: int) -> tuple[Predict, int]:
+def _xgb_stopped(
+    config: Config, X: Any, y: Rows, X_valid: Any, y_valid: Rows, k: int, most: int
+) -> tuple[Predict, int]:
     import xgboost
 
     model = xgboost.train(
         _xgb_parameters(config, k),
         _xgb_data(X, y),
-        MOST_ROUNDS,
+        most,
         evals=[(_xgb_data(X_valid, y_valid), "valid")],
         early_stopping_rounds=PATIENCE,
         verbose_eval=False,
@@ -248,7 +264,7 @@ def _xgb_stopped(config: Config, X: Any, y: Rows, X_valid: Any, y_valid: Rows, k
     return _xgb_predict(model), model.best_iteration + 1
 
 
-def _xgb_fitted(config: Config, X: Any, y: Rows, rounds: int, k: int) -> Predict:
+def _xgb_fitted(config: Config, X: Any, y: Rows, rounds: int, k: int, most: int) -> Predict:
     import xgboost
 
     return _xgb_predict(xgboost.train(_xgb_parameters(config, k), _xgb_data(X, y), rounds))
@@ -265,6 +281,7 @@ XGB = Library(
         "colsample_bytree": (0.4, 0.7, 1.0),
         "lambda": (0.3, 1.0, 5.0, 20.0),
     },
+    most_rounds=(500, 1_000),
     stopped=_xgb_stopped,
     fitted=_xgb_fitted,
 )
@@ -291,21 +308,23 @@ def _cat_predict(model: Any) -> Predict:
     return lambda Z, rounds: model.predict_proba(_cat_pool(Z), ntree_end=min(rounds, model.tree_count_))
 
 
-def _cat_stopped(config: Config, X: Any, y: Rows, X_valid: Any, y_valid: Rows, k: int) -> tuple[Predict, int]:
-    model = _cat_model(k, use_best_model=False, **config)
+def _cat_stopped(
+    config: Config, X: Any, y: Rows, X_valid: Any, y_valid: Rows, k: int, most: int
+) -> tuple[Predict, int]:
+    model = _cat_model(k, iterations=most, use_best_model=False, **config)
     model.fit(_cat_pool(X, y), eval_set=_cat_pool(X_valid, y_valid), early_stopping_rounds=PATIENCE)
     return _cat_predict(model), model.get_best_iteration() + 1
 
 
-def _cat_fitted(config: Config, X: Any, y: Rows, rounds: int, k: int) -> Predict:
+def _cat_fitted(config: Config, X: Any, y: Rows, rounds: int, k: int, most: int) -> Predict:
     # Of itself it would take larger steps where there are fewer rounds.
-    step = _cat_step(config, X, y, k)
-    return _cat_predict(_cat_model(k, **config | {"iterations": rounds, "learning_rate": step}).fit(_cat_pool(X, y)))
+    step = _cat_step(config, X, y, k, most)
+    return _cat_predict(_cat_model(k, iterations=rounds, learning_rate=step, **config).fit(_cat_pool(X, y)))
 
 
-def _cat_step(config: Config, X: Any, y: Rows, k: int) -> float:
+def _cat_step(config: Config, X: Any, y: Rows, k: int, most: int) -> float:
     """The learning rate that it chooses by itself for as many rounds as the search had."""
-    model = _cat_model(k, **config)
+    model = _cat_model(k, iterations=most, **config)
     model.fit(_cat_pool(X, y), callbacks=[_stop_at_once()])
     return float(model.get_all_params()["learning_rate"])
 
@@ -322,7 +341,6 @@ CAT = Library(
     encoder=lambda problem: make_pipeline(Filled(), Texts(columns(problem.kinds, "discrete"))),
     first=(
         {
-            "iterations": 200,
             "border_count": 64,
             "one_hot_max_size": 16,
             "boosting_type": "Plain",
@@ -330,6 +348,7 @@ CAT = Library(
         },
     ),
     others={},
+    most_rounds=(200, 1_000),
     stopped=_cat_stopped,
     fitted=_cat_fitted,
 )

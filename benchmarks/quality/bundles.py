@@ -58,7 +58,7 @@ def ours(name: str, **parameters: Any) -> Peer:
     return fit
 
 
-# Each is a bundle of its own, taken as it is.
+# Each is a bundle of its own; ours are taken as they are.
 ALONE: dict[str, Peer] = {
     "nb": ours("NBClassifier"),
     "fm": ours("FMClassifier"),
@@ -72,6 +72,7 @@ ALONE: dict[str, Peer] = {
     "weka_aode": weka_aode,
     "weka_lmt": weka_lmt,
 }
+CALIBRATED = ("weka_aode", "weka_lmt")
 
 BUNDLES: dict[str, tuple[str, ...]] = {"peers": (*PEERS, "stack")} | {name: (name,) for name in ALONE}
 
@@ -99,7 +100,8 @@ def run_bundle(bundle: str, problem: Problem, parts: Mapping[str, TestPart]) -> 
     """What each method of a bundle has found, or why it has failed."""
     _import(LIBRARIES)
     if bundle in ALONE:
-        return {bundle: _one(partial(_plain, ALONE[bundle], problem, parts))}
+        measure = partial(_calibrated, offsets=False) if bundle in CALIBRATED else _plain
+        return {bundle: _one(partial(measure, ALONE[bundle], problem, parts))}
     found = {name: _one(partial(_calibrated, peer, problem, parts, name in MARGINS)) for name, peer in PEERS.items()}
     members = {name: one for name, one in found.items() if isinstance(one, Found)}
     return found | {"stack": _stack(members, problem, parts) if members else "all of its members have failed"}

@@ -29,6 +29,6 @@ def two_configurations(problem: Problem) -> Fitted:
         (losses,) = (values for name, values in found.items() if name.endswith("logloss-mean"))
         candidates.append((losses[-1], len(losses), config))
     _, rounds, config = min(candidates, key=lambda candidate: candidate[0])
-    predict = light_fitted(config, Z, y, rounds, k)
+    predict = light_fitted(config, Z, y, rounds, k, MOST_ROUNDS)
     chosen = {**config, "rounds": rounds}
     return Fitted(lambda X: log_of(predict(encoder.transform(X), rounds)), empty(problem), chosen)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from problem import Fitted, Floats, Problem, empty, log_of
+from problem import Fitted, Floats, Problem, Rows, empty, log_of
 
 JAR = os.environ.get("WEKA_JAR", "/usr/share/java/weka.jar")
 
@@ -20,16 +21,24 @@ def is_installed() -> bool:
 
 def weka_aode(problem: Problem) -> Fitted:
     """AODE of discretised columns: it takes no others."""
-    filtered = _java("weka.classifiers.meta.FilteredClassifier")()
-    filtered.setFilter(_java("weka.filters.supervised.attribute.Discretize")())
-    filtered.setClassifier(_java("weka.classifiers.bayes.AODE")())
-    return _fit(filtered, problem)
+
+    def model() -> Any:
+        filtered = _java("weka.classifiers.meta.FilteredClassifier")()
+        filtered.setFilter(_java("weka.filters.supervised.attribute.Discretize")())
+        filtered.setClassifier(_java("weka.classifiers.bayes.AODE")())
+        return filtered
+
+    return _fit(model, problem)
 
 
 def weka_lmt(problem: Problem) -> Fitted:
     """Logistic model trees; the AIC chooses the rounds of boosting, as its documentation offers to save time."""
-    model = _java("weka.classifiers.trees.LMT")()
-    model.setUseAIC(True)
+
+    def model() -> Any:
+        tree = _java("weka.classifiers.trees.LMT")()
+        tree.setUseAIC(True)
+        return tree
+
     return _fit(model, problem)
 
 
@@ -45,22 +54,30 @@ def _java(name: str) -> Any:
     return jpype.JClass(name)
 
 
-def _fit(model: Any, problem: Problem) -> Fitted:
+def _fit(model: Callable[[], Any], problem: Problem) -> Fitted:
+    """Fit to all rows, and to those of each inner split for the scores of the rows held out."""
     levels = {
         name: sorted(problem.X[name].dropna().astype(str).unique())
         for name, kind in problem.kinds.items()
         if kind == "discrete"
     }
-    rows = _instances(problem.X, problem.y, levels, problem.n_classes)
-    model.buildClassifier(rows)
 
-    def scores(X: pd.DataFrame) -> Floats:
-        table = _instances(X, None, levels, problem.n_classes)
-        return log_of(
-            np.array([list(model.distributionForInstance(table.instance(k))) for k in range(table.numInstances())])
-        )
+    def fitted(rows: Rows) -> Callable[[pd.DataFrame], Floats]:
+        one = model()
+        one.buildClassifier(_instances(problem.X.iloc[rows], problem.y[rows], levels, problem.n_classes))
 
-    return Fitted(scores, empty(problem), {})
+        def scores(X: pd.DataFrame) -> Floats:
+            table = _instances(X, None, levels, problem.n_classes)
+            return log_of(
+                np.array([list(one.distributionForInstance(table.instance(k))) for k in range(table.numInstances())])
+            )
+
+        return scores
+
+    held_out = empty(problem)
+    for train, valid in problem.splits:
+        held_out[valid] = fitted(train)(problem.X.iloc[valid])
+    return Fitted(fitted(np.arange(len(problem.y))), held_out, {})
 
 
 def _instances(X: pd.DataFrame, y: Any, levels: dict[str, list[str]], n_classes: int) -> Any:
