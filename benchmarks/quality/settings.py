@@ -155,7 +155,7 @@ SETTINGS = {
     "random forest, ExtraTrees": "300 trees (100 from 10,000 rows); least leaf of 1, 3 or 10 (1 or 4) rows; each leaf "
     "has 0.1, 0.5 or 2 rows with the class shares besides, so that no vote is zero; chosen by out-of-bag rows, or by "
     "inner folds. Numbers with missing ones as they are, categories one-hot.",
-    "HistGradientBoosting, LightGBM, XGBoost": "rounds by early stopping, at most 500 up to 1,000 rows and 1,000 above; "
+    "HistGradientBoosting, LightGBM, XGBoost": "rounds by early stopping, at most 500 up to 1,000 rows, 1,000 above; "
     "settings by inner folds: the defaults, a smaller tree, then random ones within the time. Own treatment of "
     "categories from 2,000 rows, below one-hot, as it leaves out categories of few rows. What is missing in a column "
     "that was never missing is filled in for LightGBM and XGBoost, which would take it for zero or send it anywhere.",
@@ -163,7 +163,7 @@ SETTINGS = {
     "whose leaves grow without bound where nothing penalises them (3.1 after 30 rounds without early stopping). With "
     "an L2 penalty of 1 it is 0.0004; the search has such penalties.",
     "CatBoost": "its defaults with early stopping, and what its documentation names to save time: plain boosting, 64 "
-    "borders, one-hot up to 16 levels, no combinations of categories; at most 200 rounds up to 1,000 rows, 1,000 above.",
+    "borders, one-hot up to 16 levels, no combinations of categories; at most 200 rounds up to 1,000 rows, else 1,000.",
     "EBM": "8 bags, no inner ones, ten pairs of two classes and none of more, a learning rate of 0.04, at most 2,000 "
     "rounds.",
     "stack of the peers": "weights of at least 0 that sum to 1, by the likelihood of rows held out, of all nine peers "
