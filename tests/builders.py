@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
@@ -12,6 +13,7 @@ from fanbayes.data.table import EncodedTable, Layout
 from fanbayes.files.dataset import Dataset, from_columns
 from fanbayes.learning.data import InMemoryData
 from fanbayes.learning.em import Problem
+from fanbayes.learning.partitioned import PartitionedData, PartitionedTable, added_up
 from fanbayes.model.blocks import EstimationOptions
 from fanbayes.model.blocks.linear_gaussian import LAMBDA
 from fanbayes.model.blocks.normal import KAPPA, A, B
@@ -201,6 +203,38 @@ def make_world(
     structure = make_structure(kind, n_classes, n_components)
     rows = random_rows(rng, levels, n_numbers, n_classes, n, n_regressions=n_regressions, **rows_like)
     return World(kind, random_network(rng, structure, layout, options=options), encode(rows, layout), rows)
+
+
+def sent(value):
+    return pickle.loads(pickle.dumps(value))
+
+
+@dataclass(frozen=True)
+class LocalParts:
+    """Parts in this process; what goes to them and comes back is sent."""
+
+    values: tuple
+
+    def map(self, function, *arguments):
+        function, arguments = sent((function, arguments))
+        return LocalParts(tuple(function(value, *arguments) for value in self.values))
+
+    def persist(self):
+        return self
+
+    def gather(self):
+        return sent(list(self.values))
+
+    def sum(self):
+        return sent(added_up(self.values, lambda some: sum(some[1:], start=some[0])))
+
+
+def in_parts(table: EncodedTable, n_parts: int = 4, kind: type[InMemoryData] = InMemoryData) -> PartitionedData:
+    """Unequal parts of rows that lie apart, the last of them empty."""
+    of_part = np.array([0, 1, 1, 2, 1, 0, 1])[np.arange(table.n_rows) % 7] % (n_parts - 1)
+    parts = LocalParts(tuple(table.only(of_part == k) for k in range(n_parts)))
+    n_classes = int(table.labels.max()) + 1
+    return PartitionedTable(parts, table.layout, n_classes, table.total_weight).data(kind, None)
 
 
 def toy_dataset(labels, name="toy", **changes) -> Dataset:

@@ -1,7 +1,6 @@
 """Training data: whoever has the rows, and however many pieces of them there are, EM is the same."""
 
-import pickle
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import reduce
 from operator import add
 
@@ -10,7 +9,7 @@ import numpy as np
 import pytest
 
 from fanbayes.data.table import Layout
-from fanbayes.learning.data import InMemoryData, TrainingData
+from fanbayes.learning.data import InMemoryData
 from fanbayes.learning.em import Problem, initial_state, run_em
 from fanbayes.learning.selection import Search, select
 from fanbayes.model.blocks import EstimationOptions
@@ -32,52 +31,7 @@ class PassByPass(InMemoryData):
         return None
 
 
-@dataclass(frozen=True)
-class Pieces:
-    """Rows that are never together."""
-
-    pieces: tuple[TrainingData, ...]
-
-    @property
-    def layout(self):
-        return self.pieces[0].layout
-
-    @property
-    def total_weight(self):
-        return sum(piece.total_weight for piece in self.pieces)
-
-    @property
-    def is_labelled(self):
-        return all(piece.is_labelled for piece in self.pieces)
-
-    def e_step(self, terms, *, hard=False):
-        return reduce(add, (piece.e_step(terms, hard=hard) for piece in self.pieces))
-
-    def e_step_by_class(self, terms):
-        return [reduce(add, of_class) for of_class in zip(*(piece.e_step_by_class(terms) for piece in self.pieces))]
-
-    def subsample(self, n_cases):
-        share = n_cases / self.total_weight
-        return self._of(piece.subsample(int(share * piece.total_weight)) for piece in self.pieces)
-
-    def labelled(self):
-        return self._of(piece.labelled() for piece in self.pieces)
-
-    def _of(self, pieces):
-        pieces = tuple(pieces)
-        return self if all(a is b for a, b in zip(pieces, self.pieces)) else Pieces(pieces)
-
-    def run_em(self, *_, **__):
-        return None
-
-
-def in_three_pieces(table):
-    """Unequal ones, of rows that lie apart."""
-    of_piece = np.array([0, 1, 1, 2, 1, 0, 1])[np.arange(table.n_rows) % 7]
-    return Pieces(tuple(InMemoryData(table.only(of_piece == k)) for k in range(3)))
-
-
-MAKERS = {"in memory": InMemoryData, "pass by pass": PassByPass, "three pieces": in_three_pieces}
+MAKERS = {"in memory": InMemoryData, "pass by pass": PassByPass, "in parts": builders.in_parts}
 
 
 @pytest.fixture(params=MAKERS)
@@ -148,9 +102,10 @@ def test_a_subsample_stands_for_all(make):
 
 def test_statistics_add_and_pickle():
     world = make_world(1, "fan")
-    terms, data = world.network.terms, in_three_pieces(world.table)
-    parts = [piece.e_step(pickle.loads(pickle.dumps(terms))) for piece in data.pieces]
-    sent = [pickle.loads(pickle.dumps(part)) for part in parts]
+    terms, rows = world.network.terms, np.arange(world.table.n_rows)
+    pieces = [InMemoryData(world.table.only(rows % 3 == k)) for k in range(3)]
+    parts = [piece.e_step(builders.sent(terms)) for piece in pieces]
+    sent = [builders.sent(part) for part in parts]
     for part, again in zip(parts, sent):
         assert_same_statistics(part, again, rtol=0)
     assert_same_statistics(sent[0] + (sent[1] + sent[2]), InMemoryData(world.table).e_step(terms))
@@ -169,7 +124,7 @@ def test_pieces_give_the_same_em(kind, hard, accelerate):
         for n_passes, tol, rtol in ((10, 0.0, 1e-12), (2000, 1e-10, 1e-8)):
             whole, pieces = (
                 run(world, data, n_passes, hard=hard, accelerate=accelerate, tol=tol)
-                for data in (PassByPass(world.table), in_three_pieces(world.table))
+                for data in (PassByPass(world.table), builders.in_parts(world.table))
             )
             np.testing.assert_allclose(pieces.objective, whole.objective, rtol=rtol)
             if tol == 0.0:
@@ -264,7 +219,9 @@ def test_a_search_over_pieces(kind):
         )
         return select(Problem(data, builders.MAP), how, 2, lambda _: None)
 
-    whole, pieces, native = (search(data) for data in (PassByPass(table), in_three_pieces(table), InMemoryData(table)))
+    whole, pieces, native = (
+        search(data) for data in (PassByPass(table), builders.in_parts(table), InMemoryData(table))
+    )
     assert len(pieces.fits) == len(whole.fits)
     for a, b in zip(pieces.fits, whole.fits):
         assert a.n_components == b.n_components
@@ -297,6 +254,6 @@ def test_em_runs_pass_by_pass_where_a_block_is_not_known_natively():
     assert state.n_iter < 500
     assert (np.diff(state.traces[0]) >= -1e-9).all()
     np.testing.assert_allclose(np.sort(state.network.cells[0], axis=1), [[2.0, 12.0]] * 2, rtol=0.15)
-    pieces = replace(problem, data=in_three_pieces(data.table))
+    pieces = replace(problem, data=builders.in_parts(data.table))
     again = run_em(pieces, initial_state(pieces, start), 500, 1e-10)
     np.testing.assert_allclose(again.objective, state.objective, rtol=1e-8)

@@ -144,18 +144,23 @@ class EncodedTable:
         first, group = self.layout.first_level.tolist(), self.group or range(self.layout.n_narrow + 1)
         return _native.Rows(self.narrow, self.wide, self.numbers, self.pairs, first, group, self.labels, self.weights)
 
-    def fused(self) -> EncodedTable:
+    def fused(self, n_cases: float | None = None) -> EncodedTable:
         """The same rows, with neighbouring discrete columns of few levels in one code.
 
         One look-up and one addition then serve several columns. It pays while the levels of a code are few
         beside the rows, and fit into the nearest cache with those of the other codes.
+
+        Parameters
+        ----------
+        n_cases : of the whole table, where this is a part of one: all parts have the same codes then
         """
         if self.group is not None:
             return self
+        n_cases = self.total_weight if n_cases is None else n_cases
         sizes = (self.layout.n_levels[: self.layout.n_narrow] + 1).tolist()
         first, levels = [0], 1
         for j, size in enumerate(sizes):
-            if j > first[-1] and levels * size > min(MOST_FUSED_LEVELS, self.total_weight / 32):
+            if j > first[-1] and levels * size > min(MOST_FUSED_LEVELS, n_cases / 32):
                 first.append(j)
                 levels = 1
             levels *= size
@@ -237,18 +242,24 @@ class EncodedTable:
         """
         if self.total_weight <= 2 * n_cases:
             return self
-        group = np.full(1, -1, dtype=np.int32) if self.labels is None else self.labels
-        cases = np.zeros(int(group.max()) + 2)  # of the unlabelled rows, then of each class
+        few = self.some_of_each(class_shares(self.class_cases(), n_cases))
+        return few if stand_for_all(few.fingerprint, n_cases) else self
+
+    def class_cases(self, n_classes: int | None = None) -> Floats:
+        """Cases without a label, then those of each class (n_classes + 1,), by default up to the last in the rows."""
+        if n_classes is None:
+            n_classes = 0 if self.labels is None else int(self.labels.max(initial=-1)) + 1
+        cases = np.zeros(n_classes + 1)
         for at in self._pieces():
             weight = None if self.weights is None else self.weights[at]
             cases += np.bincount(self._group(at), weights=weight, minlength=len(cases))
-        wanted = np.maximum(n_cases * cases / cases.sum(), n_cases / np.count_nonzero(cases))
-        share = np.minimum(1.0, np.divide(wanted, cases, out=np.ones_like(cases), where=cases > 0))
+        return cases
+
+    def some_of_each(self, share: Floats) -> EncodedTable:
+        """A share of the rows without a label and of those of each class (n_classes + 1,), weighted by its inverse."""
         keep = np.empty(self.n_rows, dtype=bool)
         for at in self._pieces():
             keep[at] = self.fingerprint[at] < 2.0**32 * share[self._group(at)]
-        if len(np.unique(self.fingerprint[keep])) < n_cases / 4:
-            return self  # too few different rows for some of them to stand for the others
         few = self.only(keep)
         each = 1.0 if few.weights is None else few.weights
         return replace(few, weights=each / share[few._group(slice(None))])
@@ -291,6 +302,32 @@ class EncodedTable:
             labels=None if self.labels is None else self.labels[keep],
             weights=None if self.weights is None else self.weights[keep],
         )
+
+
+def class_shares(cases: Floats, n_cases: int) -> Floats:
+    """Share of the cases without a label and of each class (n_groups,) that are about `n_cases` in all."""
+    wanted = np.maximum(n_cases * cases / cases.sum(), n_cases / np.count_nonzero(cases))
+    return np.asarray(np.minimum(1.0, np.divide(wanted, cases, out=np.ones_like(cases), where=cases > 0)))
+
+
+def stand_for_all(fingerprints: NDArray[np.uint32], n_cases: int) -> bool:
+    """Whether there are enough different rows among some that were chosen for them to stand for the others."""
+    return len(np.unique(fingerprints)) >= n_cases / 4
+
+
+def joined(tables: Sequence[EncodedTable]) -> EncodedTable:
+    """Rows of tables with one layout, in their order."""
+    first = tables[0]
+    if len(tables) == 1:
+        return first
+
+    def rows(name: str) -> NDArray[Any]:
+        return np.concatenate([getattr(table, name) for table in tables])
+
+    labels = None if any(table.labels is None for table in tables) else rows("labels")
+    weights = None if all(table.weights is None for table in tables) else rows("case_weights")
+    narrow, wide, numbers, pairs = map(rows, ("narrow", "wide", "numbers", "pairs"))
+    return replace(first, narrow=narrow, wide=wide, numbers=numbers, pairs=pairs, labels=labels, weights=weights)
 
 
 def learn_table(

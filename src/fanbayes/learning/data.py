@@ -1,7 +1,7 @@
 """Rows to learn from, wherever they are.
 
-EM, starts, selection and scores know rows by `TrainingData` alone: rows in memory (below), and one day on disk or on
-other machines. Statistics add up, so an E-step over pieces of the rows is the sum of theirs.
+EM, starts, selection and scores know rows by `TrainingData` alone: rows in memory (below), or in parts on other
+machines (`partitioned.py`). Statistics add up, so an E-step over parts of the rows is the sum of theirs.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class TrainingData(Protocol):
     def e_step_by_class(self, terms: Terms) -> Sequence[Statistics]:
         """Expected statistics of the rows of each class; unlabelled rows count for every class by its probability."""
 
-    def subsample(self, n_cases: int) -> Self:
+    def subsample(self, n_cases: int) -> TrainingData:
         """About so many cases that stand for all; or all, if they are not many more."""
 
     def labelled(self) -> Self:
