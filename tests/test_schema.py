@@ -95,12 +95,17 @@ def test_narrow_columns_come_before_wide_ones():
 
 
 def test_too_many_categories():
-    from fanbayes.data.schema import symbolic_column
+    from fanbayes.data.summary import summarise
+
+    def learnt(values):
+        return summarise([array_source(values, "id")], [True], np.zeros(len(values), np.int32), None)
 
     values = np.array([f"v{i}" for i in range(MAX_LEVELS + 1)])
-    assert symbolic_column(array_source(values[1:], "id")).n_levels == MAX_LEVELS
+    assert learnt(values[1:]).schema(None)["id"].n_levels == MAX_LEVELS
     with pytest.raises(ValueError, match=r"'id' has 65536 categories, more than 65535; drop it .* or merge"):
-        symbolic_column(array_source(values, "id"))
+        learnt(values).schema(None)
+    with pytest.raises(ValueError, match=r"'id' has 65536 categories, more than 65535; drop it .* or merge"):
+        learnt(values[1:]) + learnt(values[:1])
 
 
 # ---------------------------------------------------------------- which columns are categories

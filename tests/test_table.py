@@ -22,13 +22,13 @@ from fanbayes.data.table import encode_table, layout_of, learn_table
 from fanbayes.data.traps import unseen_categories
 
 
-def learn(data, categories, weights=None, cut_points=None, names=None):
+def learn(data, categories, weights=None, names=None, discretize="none"):
     if isinstance(data, np.ndarray):
         sources, frame = list(array_sources(data, names or [f"x{j}" for j in range(data.shape[1])])), None
     else:
         sources, frame = list(frame_sources(nw.from_native(data))), "pandas"
     labels = np.zeros(len(data), dtype=np.int32)
-    return learn_table(sources, categories, frame, labels, weights, cut_points)
+    return learn_table(sources, categories, frame, labels, weights, discretize)
 
 
 def sources_of(schema, data):
@@ -285,10 +285,9 @@ def test_few_different_rows_are_not_subsampled():
 
 def test_binned_columns_take_a_value_at_the_cut_to_the_left():
     x = np.array([[1.0], [2.0], [3.0], [np.nan]])
-    schema, table = learn(x, [False], cut_points=lambda values: np.array([2.0]))
-    assert schema[0].kind == "binned"
-    assert schema[0].cuts == (2.0,)
-    np.testing.assert_array_equal(table.narrow, [[0], [0], [1], [2]])
+    schema, _ = learn(x, [False])
+    schema = replace(schema, columns=(replace(schema[0], kind="binned", cuts=(2.0,)),))
+    np.testing.assert_array_equal(encode(schema, x).narrow, [[0], [0], [1], [2]])
     again = encode(schema, np.array([[2.0], [np.nextafter(2, 3)], [-1e300], [1e300]]))
     np.testing.assert_array_equal(again.narrow, [[0], [1], [0], [1]])
     with pytest.raises(ValueError, match="column 'x0' contains infinity"):
@@ -296,7 +295,8 @@ def test_binned_columns_take_a_value_at_the_cut_to_the_left():
 
 
 def test_a_column_without_cuts_is_one_interval():
-    schema, table = learn(np.array([[1.0], [2.0]]), [False], cut_points=lambda values: np.array([]))
+    schema, table = learn(np.array([[1.0], [2.0]]), [False], discretize="mdlp")
+    assert schema[0].kind == "binned"
     assert schema[0].n_levels == 1
     assert table.narrow.shape == (2, 0)
 

@@ -75,7 +75,7 @@ Moments moments_of(const T* x, int64_t stride, int64_t n, const double* weight, 
 
 std::vector<Summary> summarise(const std::vector<Column>& columns, int64_t rows, const double* weight) {
     constexpr double inf = std::numeric_limits<double>::infinity(), whole = 4503599627370496.0;  // 2^52
-    std::vector<Summary> out(columns.size(), Summary{0, false, true, inf, -inf, 0, 0, 0});
+    std::vector<Summary> out(columns.size(), Summary{0, false, true, inf, -inf, 0, 0, 0, 0});
     std::vector<Moments> moments(columns.size());
     for_blocks(columns, rows, [&](size_t c, int64_t at, int64_t until, auto* x, int64_t stride) {
         Summary& s = out[c];
@@ -118,8 +118,9 @@ std::vector<Summary> summarise(const std::vector<Column>& columns, int64_t rows,
             moments_of(x, stride, until - at, weight ? weight + at : nullptr, PowerOfTwo(-out[which[e]].exponent)));
     });
     for (size_t c = 0; c < columns.size(); ++c) {
+        out[c].weight = moments[c].n;
         out[c].mean = moments[c].mean;
-        out[c].scale = moments[c].n > 0 ? std::sqrt(moments[c].squares / moments[c].n) : 0.0;
+        out[c].squares = moments[c].squares;
     }
     return out;
 }

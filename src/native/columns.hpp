@@ -23,7 +23,7 @@ struct Summary {
     bool integral;       // all observed values are integers within 2^53
     double low, high;    // of the observed values; high < low where there is none
     int exponent;        // |x| 2^-exponent < 1
-    double mean, scale;  // weighted mean and standard deviation of x 2^-exponent
+    double weight, mean, squares;  // of the observed values; x 2^-exponent: mean, sum of w (x - mean)^2
 };
 
 std::vector<Summary> summarise(const std::vector<Column>&, int64_t rows, const double* weight);

@@ -156,7 +156,8 @@ struct RawColumns {
         }
         nb::list out;
         for (const columns::Summary& s : found)
-            out.append(nb::make_tuple(s.missing, s.infinite, s.integral, s.low, s.high, s.exponent, s.mean, s.scale));
+            out.append(nb::make_tuple(s.missing, s.infinite, s.integral, s.low, s.high, s.exponent, s.weight, s.mean,
+                                      s.squares));
         return out;
     }
 

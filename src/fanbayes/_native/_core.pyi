@@ -12,10 +12,11 @@ class RawColumns:
     """Columns of numbers, one-dimensional arrays of any stride, that are read in blocks of rows together."""
 
     def __init__(self, columns: Sequence[NDArray[Any]]) -> None: ...
-    def summarise(self, weight: Floats | None) -> list[tuple[int, bool, bool, float, float, int, float, float]]:
-        """Return (n_missing, has_infinity, is_integral, low, high, exponent, mean, scale) of each column.
+    def summarise(self, weight: Floats | None) -> list[tuple[int, bool, bool, float, float, int, float, float, float]]:
+        """Return (n_missing, has_infinity, is_integral, low, high, exponent, weight, mean, squares) of each column.
 
-        Mean and scale are the weighted mean and standard deviation of x * 2**-exponent.
+        Weight is that of the observed values, mean and squares the weighted mean of x * 2**-exponent and the weighted
+        sum of squared deviations from it.
         """
 
     def standardise(

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fanbayes import _native
 from fanbayes.data.caching import cached_property
-from fanbayes.data.sources import Level, NumericColumn, Source, infinite, kind_of, not_unicode
+from fanbayes.data.sources import Level, Source, kind_of
 
 Kind = Literal["discrete", "continuous", "binned"]
 Missing = Literal["ignorable", "informative"]
 
 MAX_LEVELS = 65_535
-
-# Integers of a range that is not much longer than the rows are counted through rather than sorted.
-_COUNTED_PER_ROW = 4
 
 
 @dataclass(frozen=True)
@@ -96,56 +92,6 @@ class Column:
     def from_json(cls, values: dict[str, Any]) -> Column:
         """Inverse of `to_json`."""
         return cls(**{**values, "levels": tuple(values["levels"]), "cuts": tuple(values["cuts"])})
-
-
-def numeric_columns(
-    sources: Sequence[NumericColumn], is_category: Sequence[bool], weight: NDArray[np.float64] | None
-) -> list[Column]:
-    """Columns of numbers, taken as categories or as continuous, with case weights (n_rows,) or None."""
-    columns: list[Column] = []
-    counted = []  # positions of integers of a modest range, taken as categories: their levels are counted through
-    for source, category, summary in zip(sources, is_category, _raw(sources).summarise(weight)):
-        n_missing, has_infinity, is_integral, low, high, exponent, mean, scale = summary
-        if has_infinity:
-            raise ValueError(infinite(source.name))
-        column = Column(source.name, "continuous", source.dtype)
-        if n_missing < len(source.values):
-            column = replace(column, low=low, high=high, centre=low)
-        if low < high:
-            column = replace(column, exponent=exponent, centre=mean, scale=scale)
-        if category and is_integral and 0 <= high - low < _COUNTED_PER_ROW * len(source.values):
-            counted.append(len(columns))
-        elif category:
-            column = _with_levels(source, tuple(source.distinct()))
-        columns.append(column)
-    lows = [int(columns[k].low) for k in counted]
-    spans = [int(columns[k].high - columns[k].low) + 1 for k in counted]
-    for k, found in zip(counted, _raw([sources[k] for k in counted]).distinct(lows, spans)):
-        boolean = sources[k].values.dtype.kind == "b"
-        columns[k] = _with_levels(sources[k], tuple(bool(v) if boolean else v for v in found))
-    return columns
-
-
-def _raw(sources: Sequence[NumericColumn]) -> _native.RawColumns:
-    return _native.RawColumns([s.native for s in sources])
-
-
-def symbolic_column(source: Source) -> Column:
-    """Column of symbols: the categories that its type declares, else those seen."""
-    return _with_levels(source, tuple(source.declared if source.declared is not None else source.distinct()))
-
-
-def _with_levels(source: Source, levels: tuple[Level, ...]) -> Column:
-    if len(levels) > MAX_LEVELS:
-        raise ValueError(
-            f"column {source.name!r} has {len(levels)} categories, more than {MAX_LEVELS}; drop it if it is an "
-            "identifier, or merge its rare categories"
-        )
-    try:
-        "".join(level for level in levels if isinstance(level, str)).encode()
-    except UnicodeEncodeError:
-        raise ValueError(not_unicode(source.name)) from None
-    return Column(source.name, "discrete", source.dtype, levels=levels)
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +20,9 @@ from fanbayes.data.schema import (
     Schema,
     check_content,
     is_wide,
-    numeric_columns,
-    symbolic_column,
 )
 from fanbayes.data.sources import NumericColumn, Source, infinite
+from fanbayes.data.summary import summarise
 
 # Most levels of a code that stands for several columns.
 MOST_FUSED_LEVELS = 256
@@ -336,7 +335,7 @@ def learn_table(
     frame: str | None,
     labels: NDArray[np.int32],
     weights: Floats | None,
-    cut_points: Callable[[Floats], Floats] | None = None,
+    discretize: Literal["none", "mdlp"] = "none",
     distributions: Mapping[int, str] | None = None,
     missing: Missing = "ignorable",
 ) -> tuple[Schema, EncodedTable]:
@@ -349,7 +348,7 @@ def learn_table(
     frame : name of the frame library, None for an array
     labels : int32 (n_rows,), -1 where unlabelled
     weights : float64 (n_rows,) or None, all positive
-    cut_points : function from values (n_rows,) to cut points, to bin the continuous columns; or None
+    discretize : "mdlp": continuous columns are binned by class entropy
     distributions : of continuous columns, by position, that are taken as they are, neither standardised nor binned
     missing : "informative": columns with some but not all values missing have an indicator
 
@@ -358,30 +357,8 @@ def learn_table(
     schema : Schema
     table : EncodedTable
     """
-    for source, category in zip(sources, is_category):
-        if source.symbolic and not category:
-            raise ValueError(
-                f"column {source.name!r} holds {source.dtype} values but is said to be numeric; add it to "
-                "categorical_features or convert it to numbers"
-            )
-    numeric = [j for j, s in enumerate(sources) if isinstance(s, NumericColumn)]
-    of_numbers = [s for s in sources if isinstance(s, NumericColumn)]
-    columns = dict(zip(numeric, numeric_columns(of_numbers, [is_category[j] for j in numeric], weights)))
-    for j, source in enumerate(sources):
-        if j not in columns:
-            columns[j] = symbolic_column(source)
-        elif distributions and j in distributions:
-            columns[j] = replace(columns[j], distribution=distributions[j])
-            if columns[j].is_informative:
-                mean = math.ldexp(columns[j].centre, columns[j].exponent)
-                columns[j] = replace(columns[j], exponent=0, centre=0.0, scale=1.0, mean=mean)
-        elif cut_points is not None and columns[j].kind == "continuous" and not math.isnan(columns[j].centre):
-            cuts = tuple(float(c) for c in cut_points(source.numbers()))
-            columns[j] = replace(columns[j], kind="binned", cuts=cuts)
-    indicates: tuple[int, ...] = ()
-    if missing == "informative":
-        indicates = tuple(j for j, source in enumerate(sources) if 0 < np.count_nonzero(source.missing()) < len(labels))
-    schema = Schema(tuple(columns[j] for j in range(len(sources))), frame, indicates)
+    summary = summarise(sources, is_category, labels, weights, counts=discretize == "mdlp", missing=missing)
+    schema = summary.schema(frame, discretize, distributions, missing)
     table = encode_table(schema, sources, len(labels))
     return schema, replace(table, labels=labels, weights=weights)
 

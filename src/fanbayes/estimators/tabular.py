@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
@@ -18,7 +17,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from fanbayes.arrays import Floats
 from fanbayes.data.frames import to_user_rows
-from fanbayes.data.mdl import cut_points
 from fanbayes.data.schema import Missing, Schema, category_mask
 from fanbayes.data.sources import Source
 from fanbayes.data.state import Arrays, State
@@ -74,11 +72,8 @@ class Cases:
         self, discretize: Literal["none", "mdlp"], missing: Missing = "ignorable"
     ) -> tuple[Schema, EncodedTable]:
         """What the columns are, binned or not, with or without indicators, and the rows."""
-        cuts = None
-        if discretize == "mdlp":
-            cuts = partial(cut_points, labels=self.labels, n_classes=len(self.classes), weight=self.weights)
         columns = (self.sources, self.is_category, self.frame)
-        return learn_table(*columns, self.labels, self.weights, cuts, self.distributions, missing)
+        return learn_table(*columns, self.labels, self.weights, discretize, self.distributions, missing)
 
     def training_table(self) -> TrainingTable:
         """The rows, encoded once, for models that see the columns in several ways."""
