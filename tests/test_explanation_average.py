@@ -17,10 +17,10 @@ from fanbayes.explanation.average import AveragePath, FitRows, Mixture, attribut
 from fanbayes.explanation.contributions import attribute
 from fanbayes.learning.completion import Imputer
 from fanbayes.learning.e_step import posterior
-from fanbayes.learning.ensembles.average import Average, Member
+from fanbayes.learning.ensembles.average import Average
+from fanbayes.learning.ensembles.members import Member, MemberNetwork
 from fanbayes.learning.ensembles.nb_forest import fit_forest
 from fanbayes.learning.ensembles.pool import FLOOR, Pool
-from fanbayes.learning.predictor import TunedPredictor
 
 LEVELS, N_NUMBERS, N_CLASSES = (2, 4, 3), 2, 3
 N_FEATURES = len(LEVELS) + N_NUMBERS
@@ -50,7 +50,7 @@ class Fitted:
     feature_of: np.ndarray
 
     def fit_rows(self, n_features):
-        predictor = SimpleNamespace(predicts_by=self.network, view=SimpleNamespace(feature_of=self.feature_of))
+        predictor = SimpleNamespace(network=self.network, view=SimpleNamespace(feature_of=self.feature_of))
         return fit_rows(predictor, self.table, n_features)
 
     def log_terms(self, r):
@@ -336,7 +336,7 @@ def forest():
     rows = clf._cases(X, y, None).training_table()
     view, table = rows.view("none", rows.labels)
     grown, _ = fit_forest(table, view, 3, 0, None)
-    return grown, TunedPredictor(view, clf.network_, None), Encodings((view.schema,), (table,))
+    return grown, MemberNetwork(view, clf.network_), Encodings((view.schema,), (table,))
 
 
 def make_average(members, pool, predictor, fills):

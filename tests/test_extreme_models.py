@@ -11,7 +11,6 @@ import pytest
 from fanbayes import FANClassifier, FANClassifierCV, FMClassifier, NBClassifier, load, save
 from fanbayes.data.schema import Column
 from fanbayes.explanation.information import information_gain
-from fanbayes.model.sampling import draw
 
 FEW = {"n_init": 2, "random_state": 0}
 MODELS = {
@@ -116,14 +115,6 @@ def test_an_average_is_sampled():
         other.average_ = replace(clf.average_, imputer=replace(clf.imputer_, network=network))
         found, _ = other.sample(100, random_state=0)
         assert np.isfinite(found[["u", "v"]]).all(axis=None)
-
-
-@pytest.mark.parametrize("mixing", [np.ones((2, 2)), np.diag([1e-300, 1.0])])
-def test_columns_that_cannot_be_unmixed(mixing):
-    clf = NBClassifier().fit(*rows())
-    far = builders.changed(clf.network_, mean=np.full_like(builders.part(clf.network_, "mean"), 1e100))
-    with pytest.raises(ValueError, match="the way in which the columns were decorrelated cannot be undone"):
-        draw(far, clf.schema_, 10, np.random.default_rng(0), mixing)
 
 
 def test_a_binned_column_of_the_widest_range():

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from sklearn.base import clone
 from sklearn.metrics import log_loss
-from sklearn.model_selection import GridSearchCV, ShuffleSplit, StratifiedKFold
+from sklearn.model_selection import GridSearchCV, GroupKFold, ShuffleSplit, StratifiedKFold
 
 from fanbayes import CostSensitiveClassifier, DataWarning, FANClassifierCV, NBClassifier
 from fanbayes.data import table
@@ -132,7 +132,7 @@ def test_members(fitted):
             assert (fit.view.mixing is not None) == (told["treatment"] == "decorrelate")
             if is_network:
                 assert fit.n_components == told["n_components"]
-                assert (fit.fine_tuned is None) == np.isnan(told["strength"])
+                assert fit.origin == ("network" if np.isnan(told["strength"]) else "fine-tuned")
     assert clf.n_components_ == max(fit.n_components for m in members for fit in m.fits)
     assert clf.members_["log_score"].max() <= 0
     assert clf.log_score_ > clf.members_["log_score"].min()
@@ -671,6 +671,45 @@ def test_kernel_densities_do_not_know_the_classes_that_they_are_judged_by(monkey
     ]
     assert len(correct) == 2
     assert max(correct) < 0.65
+
+
+@pytest.mark.parametrize("learn", ["fit_forest", "fit_kernel"])
+def test_forest_and_kernels_are_judged_by_what_they_will_predict(learn, few, monkeypatch):
+    """Rows whose seldom missing values are filled in; where columns are often missing they stay so."""
+    original, asked = getattr(training, learn), []
+    monkeypatch.setattr(training, learn, lambda *given: asked.append(given[-1]) or original(*given))
+    columns, y = mixed(80)
+    X = pd.DataFrame(columns | {"z": np.where(np.arange(80) % 40 == 3, np.nan, np.nan_to_num(columns["z"]))})
+    clf = FANClassifierCV(effort="fast", random_state=0).fit(X, y)
+    assert clf.imputer_.fills_of_columns.tolist() == [False, False, True]
+    for complete, row in asked:
+        assert (np.bincount(row) == np.where(np.arange(80) % 40 == 3, 16, 1)).all()
+        assert not np.isnan(complete.numbers[:, 1]).any()
+        assert np.isnan(complete.numbers[:, 0]).any()
+        np.testing.assert_allclose(np.bincount(row, complete.weights), 1)
+    assert asked
+    asked.clear()
+    FANClassifierCV(effort="fast", random_state=0).fit(X[["x", "colour"]], y)
+    assert asked[0] is None
+
+
+@pytest.mark.parametrize("learn", ["fit_forest", "fit_kernel"])
+def test_groups_count_in_folds_of_the_user_too(learn, few, monkeypatch):
+    original, seen = getattr(training, learn), []
+    place = 5 if learn == "fit_forest" else 3
+
+    def listening(*given):
+        seen.append((given[0].n_rows, given[place]))
+        return original(*given)
+
+    monkeypatch.setattr(training, learn, listening)
+    columns, y = mixed(60)
+    groups = np.arange(60) // 2
+    FANClassifierCV(**{**FAST, "cv": GroupKFold(3)}).fit(pd.DataFrame(columns), y, groups=groups)
+    assert {n for n, _ in seen} == {40, 60}
+    for n, told in seen:
+        assert len(told) == n
+        assert len(set(told)) == n / 2
 
 
 def test_kernel_members_is_a_yes_or_a_no():

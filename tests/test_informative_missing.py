@@ -33,9 +33,9 @@ from fanbayes.data.views import Encodings
 from fanbayes.explanation.average import explain_average
 from fanbayes.files.model_file import from_state, to_state
 from fanbayes.learning.completion import Imputer
-from fanbayes.learning.ensembles.average import Average, Member
+from fanbayes.learning.ensembles.average import Average
+from fanbayes.learning.ensembles.members import Member, MemberNetwork
 from fanbayes.learning.ensembles.pool import Pool
-from fanbayes.learning.predictor import TunedPredictor
 
 FEW = {"n_init": 2, "random_state": 0}
 MODELS = {
@@ -386,7 +386,7 @@ def test_members_of_an_average_may_differ_in_what_they_make_of_holes():
     for missing in WAYS:
         view, _ = rows.view("none", rows.labels, missing)
         networks.append(fitted(NBClassifier(), X, y, missing=missing).network_)
-        fits.append(TunedPredictor(view, networks[-1], None))
+        fits.append(MemberNetwork(view, networks[-1]))
     for fills in ([False] * 6, [False, False, False, True, True, True]):
         imputer = Imputer(networks[0], rows.schema_with("informative"), np.array(fills))
         average = Average(tuple(Member((fit,)) for fit in fits), pool, prior, imputer)
@@ -395,7 +395,7 @@ def test_members_of_an_average_may_differ_in_what_they_make_of_holes():
         given = Encodings(average.schemas, tables)
         proba = average.posterior(given, "proba", None)
         if not any(fills):
-            alone = [fit.posterior(given, "proba", None) for fit in fits]
+            alone = [fit.proba(given[fit.view.schema], None) for fit in fits]
             wanted = pool.mix(np.stack([*alone, np.tile(prior, (30, 1))]))
             np.testing.assert_allclose(proba, wanted, rtol=1e-12)
         found = explain_average(average, given, cases.classes, None, None)

@@ -254,6 +254,17 @@ def test_a_row_is_judged_without_its_copies():
     assert own_score(twice, found).mean() == pytest.approx(own_score(once, fit_kernel(once, 2, 0)[1]).mean(), abs=0.05)
 
 
+def test_other_rows_are_judged_in_place_of_those_left_out():
+    table = a_table(n=60)
+    network, log_proba = fit_kernel(table, N_CLASSES, 0)
+    order = np.random.default_rng(0).permutation(60)[:40]
+    same, found = fit_kernel(table, N_CLASSES, 0, None, (table.only(order), order))
+    np.testing.assert_array_equal(found, log_proba[order])
+    np.testing.assert_array_equal(predicted(same, table), predicted(network, table))
+    _, moved = fit_kernel(table, N_CLASSES, 0, None, (table.only(order), order[::-1]))
+    assert own_score(table.only(order), moved).mean() > own_score(table.only(order), found).mean() + 0.1
+
+
 def test_equal_cases_of_discrete_columns_may_tell_of_each_other():
     codes = np.tile(np.arange(4), 20)[:, None]
     rows = Rows(codes, np.zeros((80, 0)), codes[:, 0] % 2, np.ones(80))

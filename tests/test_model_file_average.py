@@ -13,12 +13,11 @@ from test_model_file import make_rows, refusal, sealed
 from fanbayes import FANClassifierCV, load, save
 from fanbayes.data.state import plain
 from fanbayes.files.container import read
-from fanbayes.learning.ensembles.average import Member
 from fanbayes.learning.ensembles.candidates import Family
+from fanbayes.learning.ensembles.members import Member, MemberNetwork
 from fanbayes.learning.ensembles.nb_forest import fit_forest
 from fanbayes.learning.ensembles.pool import Pool
 from fanbayes.learning.kernel_density import fit_kernel
-from fanbayes.learning.predictor import TunedPredictor
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +60,7 @@ def members_of_every_kind(average):
     plain_view, table = rows.view("none", rows.labels)
     forest, _ = fit_forest(table, plain_view, rows.n_classes, 0, None)
     kernel, _ = fit_kernel(table, rows.n_classes, 0)
-    members = (Member(tuple(networks)), Member((forest,)), Member((TunedPredictor(plain_view, kernel, None),)))
+    members = (Member(tuple(networks)), Member((forest,)), Member((MemberNetwork(plain_view, kernel, "kernel"),)))
     pool = Pool(np.array([0.4, 0.3, 0.2, 0.1]), np.array([0.5, 0.0, 1.2, 0.1]), 0.4)
     return replace(average.average_, members=members, pool=pool)
 
@@ -83,10 +82,22 @@ def test_members_of_every_kind(sample):
     again = load(path)
     np.testing.assert_array_equal(again.predict_log_proba(X), clf.predict_log_proba(X))
     np.testing.assert_array_equal(again.explain(X).contributions, clf.explain(X).contributions)
-    assert [fit["kind"] for fit in header["fits"]] == ["network", "network", "forest", "network"]
+    assert [fit["kind"] for fit in header["fits"]] == ["network", "fine-tuned", "forest", "kernel"]
     assert [fit["member"] for fit in header["fits"]] == [0, 0, 1, 2]
-    assert any(name.startswith("fits/1/fine_tuned/") for name in arrays)
+    assert {len(name.split("/")) for name in arrays if name.startswith("fits/1/")} == {3}  # not what EM found as well
     assert "views/0/mixing" in arrays
+
+
+def test_the_header_says_whether_rows_are_held(sample):
+    clf, _, header, _ = sample
+    assert header["holds_training_rows"] is True
+    without = replace(clf.average_, members=clf.average_.members[:2])
+    assert without.to_state()[0]["holds_training_rows"] is False
+
+
+def test_centres_of_kernel_densities_are_no_components(sample):
+    clf, path, *_ = sample
+    assert clf.n_components_ == load(path).n_components_ == 2
 
 
 def changed(name, by):
@@ -152,6 +163,8 @@ CHANGES = {
     "members out of order": told(1, "fits", 0, "member"),
     "a member counted backwards": told(-1, "fits", 3, "member"),
     "very many members": told(10**12, "fits", 3, "member"),
+    "rows that are not mentioned": told(False, "holds_training_rows"),
+    "rows that are kept from view": told("network", "fits", 3, "kind"),
     "an unknown kind": told("nothing", "fits", 0, "kind"),
     "a forest that is a network": told("network", "fits", 2, "kind"),
     "a network that is a forest": told("forest", "fits", 0, "kind"),

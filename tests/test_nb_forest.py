@@ -318,6 +318,31 @@ def test_rows_without_label_or_weight_are_left_out(fitted):
 # ---------------------------------------------------------------- terms and files
 
 
+def test_other_rows_are_judged_in_place_of_those_left_out(fitted):
+    """By the trees that have left out the row that each stands for; the forest is the same."""
+    view, table, forest, log_proba = fitted
+    order = np.random.default_rng(0).permutation(np.repeat(np.arange(table.n_rows), 2))
+    asked = replace(table.only(order), weights=np.full(len(order), 0.5))
+    same, found = fit_forest(table, view, 2, 0, None, None, (asked, order))
+    np.testing.assert_array_equal(same.trees.column, forest.trees.column)
+    np.testing.assert_allclose(same.log_proba(table, None), forest.log_proba(table, None), atol=1e-4)
+    np.testing.assert_allclose(found, log_proba[order], atol=1e-4)
+    of_class = np.argsort(table.labels, kind="stable")
+    next_one = (table.only(of_class), np.roll(of_class, 1))
+    _, moved = fit_forest(table, view, 2, 0, None, None, next_one)
+    assert loss(moved, next_one[0].labels) < loss(log_proba, table.labels) - 0.05  # by trees that know it by heart
+
+
+def test_cases_of_a_row_are_judged_in_place_of_it():
+    """Rows of discrete columns, which are left out case by case."""
+    X, y = logical(60)
+    view, table = encoded(X[["a", "b", "c"]], y, np.arange(60) % 3 + 1.0)
+    _, log_proba = fit_forest(table, view, 2, 0, None)
+    every = np.arange(60)
+    _, found = fit_forest(table, view, 2, 0, None, None, (replace(table, weights=None), every))
+    np.testing.assert_allclose(found, log_proba, atol=1e-4)
+
+
 def test_terms_add_up(fitted):
     """(R2) is a sum over the columns."""
     _, table, forest, _ = fitted

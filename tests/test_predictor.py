@@ -1,4 +1,4 @@
-"""What all predictors promise: a network, a network that was fine-tuned, an average."""
+"""What all predictors promise: a network, an average; and the networks of an average."""
 
 import json
 
@@ -11,7 +11,8 @@ from fanbayes.data.state import StateError, not_finite, plain
 from fanbayes.data.views import View
 from fanbayes.learning.ensembles.average import Average
 from fanbayes.learning.ensembles.candidates import Family
-from fanbayes.learning.predictor import NetworkPredictor, TunedPredictor
+from fanbayes.learning.ensembles.members import read_fit
+from fanbayes.learning.predictor import NetworkPredictor
 from fanbayes.model.state import FAN
 
 
@@ -37,8 +38,7 @@ def again(found, clf):
     values = json.loads(json.dumps(plain(values)), object_hook=not_finite)
     if type(found) is Average:
         return Average.from_state(values, arrays, clf.schema_, 3)
-    kinds = clf._kinds if type(found) is NetworkPredictor else FAN
-    return type(found).from_state(values, arrays, found.view, 3, kinds)
+    return type(found).from_state(values, arrays, found.view, 3, clf._kinds)
 
 
 def predictors(rows, average):
@@ -46,11 +46,6 @@ def predictors(rows, average):
     for clf in (NBClassifier(), FANClassifier(2, **few), FANClassifier(2, mixing="per_class", **few), FMClassifier(3)):
         clf.fit(*rows)
         yield clf, clf._predictor
-    training = average._cases(*rows, None).training_table()
-    view, table = training.view("decorrelate", training.labels)
-    family = Family("decorrelate", "all", (0.1,), (2,), 1)
-    for found in family.fit(family.rows(view, view.mix(table), 3), 2, 0):
-        yield average, found
     yield average, average.average_
 
 
@@ -63,8 +58,7 @@ def test_every_predictor(rows, average):
         np.testing.assert_allclose(proba.sum(axis=1), 1, atol=1e-12)
         np.testing.assert_allclose(np.exp(log_proba), proba, atol=1e-12)
         assert found.class_prior.sum() == pytest.approx(1, abs=1e-9)
-        if type(found) is not TunedPredictor or found.fine_tuned is None:  # which has another prior
-            np.testing.assert_allclose(proba[0], found.class_prior, atol=1e-9)  # a row with nothing in it
+        np.testing.assert_allclose(proba[0], found.class_prior, atol=1e-9)  # a row with nothing in it
         columns, classes = found.sample(3000, np.random.default_rng(0))
         assert [len(c) for c in columns] == [3000] * 3
         np.testing.assert_allclose(np.bincount(classes, minlength=3) / 3000, found.class_prior, atol=0.05)
@@ -73,7 +67,25 @@ def test_every_predictor(rows, average):
         assert copy.n_components == found.n_components
         same = clf._encode(rows[0], copy.schemas)
         np.testing.assert_array_equal(copy.posterior(same, "proba", None), proba)
-    assert kinds == {NetworkPredictor, TunedPredictor, Average}
+    assert kinds == {NetworkPredictor, Average}
+
+
+def test_networks_of_an_average(rows, average):
+    """As EM found it, and fine-tuned: only the former's distributions sum to one."""
+    training = average._cases(*rows, None).training_table()
+    view, table = training.view("decorrelate", training.labels)
+    family, table = Family("decorrelate", "all", (0.1,), (2,), 1), view.mix(table)
+    fits = family.fit(family.rows(view, table, 3), 2, 0)
+    assert [fit.origin for fit in fits] == ["network", "fine-tuned"]
+    for fit in fits:
+        proba = fit.proba(table, None)
+        np.testing.assert_allclose(proba.sum(axis=1), 1, atol=1e-12)
+        values, arrays = fit.to_state()
+        copy = read_fit(plain(values), arrays, view, 3)
+        assert (copy.origin, copy.n_components) == (fit.origin, 2)
+        np.testing.assert_array_equal(copy.proba(table, None), proba)
+    with pytest.raises(StateError, match="do not sum to one"):
+        read_fit(plain(values) | {"kind": "network"}, arrays, view, 3)
 
 
 def test_the_state_of_another_model_is_refused(rows):

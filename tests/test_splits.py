@@ -202,6 +202,14 @@ def test_groups_are_held_out_together_however_often_folds_are_dealt():
         assert not set(groups[train > 0]) & set(groups[test > 0])
 
 
+@pytest.mark.filterwarnings("default")
+def test_that_cases_are_too_few_is_said_once():
+    with pytest.warns(UserWarning, match="too few") as told:
+        _, _, units = units_by_default(numbers(40), np.arange(40) % 2, groups=np.arange(40) // 20)
+    assert units == []
+    assert len(told) == 1
+
+
 def test_of_many_rows_a_sample_is_judged():
     n = MOST_JUDGED + 1000
     X, y = symbols(n), np.arange(n) % 2

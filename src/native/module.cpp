@@ -548,6 +548,9 @@ nb::tuple grow_forest(In<uint8_t, 2> codes, In<int32_t, 1> labels, In<double, 1>
     for (size_t i = 0; i < n; ++i) {
         require(0 <= labels.data()[i] && size_t(labels.data()[i]) < K, "a label lies outside of the classes");
         require(weights.data()[i] > 0 && weights.data()[i] < 1e300, "weights are positive");
+        for (size_t g = 0; g < cases.n_groups; ++g)
+            require(0 <= cases.parts[g * n + i] && cases.parts[g * n + i] < int32_t(2 * nb_forest::N_PARTS),
+                    "a part lies outside of the parts");
         for (size_t j = 0; j < M; ++j)
             require(codes.data()[j * n + i] <= columns.n_codes[j], "a code lies outside of its column");
     }

@@ -346,7 +346,8 @@ class Grower {
     // From the cases that are not of the part.
     Trees operator()(const int32_t* parts, int32_t part) {
         for (size_t i = 0; i < cases_.n; ++i)
-            if (parts[i] != part) entries_.push_back({uint32_t(i), cases_.labels[i], cases_.weights[i]});
+            if (parts[i] != part && parts[i] < int32_t(N_PARTS))
+                entries_.push_back({uint32_t(i), cases_.labels[i], cases_.weights[i]});
         choose_known();
         waiting_.push_back({0, entries_.size(), -1, false});
         while (!waiting_.empty()) {
@@ -409,7 +410,7 @@ std::vector<float> judge(const Trees& tree, const Cases& cases, const Columns& c
     std::vector<uint8_t> codes(M);
     std::vector<float> out;
     for (size_t i = 0; i < cases.n; ++i) {
-        if (parts[i] != part) continue;
+        if (parts[i] % int32_t(N_PARTS) != part) continue;
         for (size_t j = 0; j < M; ++j) codes[j] = cases.codes[j * cases.n + i];
         const size_t node = descend(tree, 0, codes.data()), at = out.size();
         out.insert(out.end(), tree.shares.begin() + ptrdiff_t(node * N_SHARES * K),
@@ -480,7 +481,7 @@ Trees grow(const Cases& cases, const Columns& columns, const std::vector<double>
             const int32_t* parts = cases.parts + (begin + k) / N_PARTS * cases.n;
             const float* from = judged[k].data();
             for (size_t i = 0; i < cases.n; ++i) {
-                if (parts[i] != int32_t((begin + k) % N_PARTS)) continue;
+                if (parts[i] % int32_t(N_PARTS) != int32_t((begin + k) % N_PARTS)) continue;
                 for (size_t m = 0; m < width; ++m) held_out[i * width + m] += from[m];
                 from += width;
             }

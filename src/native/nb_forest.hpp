@@ -28,7 +28,7 @@ struct Cases {
     const uint8_t* codes;   // (n_columns, n)
     const int32_t* labels;  // (n)
     const double* weights;  // (n)
-    const int32_t* parts;   // (n_groups, n)
+    const int32_t* parts;   // (n_groups, n); N_PARTS + k: judged with those of part k, and not learnt from
     size_t n, n_groups;
 };
 

@@ -44,12 +44,6 @@ def to_scores(numbers: Floats, knots: Floats) -> Floats:
     return np.ascontiguousarray(np.array(columns).reshape(numbers.shape[::-1]).T)
 
 
-def from_scores(scores: Floats, knots: Floats) -> Floats:
-    """Inverse of `to_scores` within its bounds."""
-    columns = [_linear(z, *at[::-1]) for z, at in zip(np.clip(scores, -FURTHEST, FURTHEST).T, knots)]
-    return np.ascontiguousarray(np.array(columns).reshape(scores.shape[::-1]).T)
-
-
 def _linear(x: Floats, at: Floats, to: Floats) -> Floats:
     """Linear between points, and on from the first and last two; NaN stays."""
     low, high = ((to[k + 1] - to[k]) / (at[k + 1] - at[k]) for k in (0, -2))

@@ -74,7 +74,7 @@ class FANClassifierCV(TableClassifier):
         Weights, exponents and share. The last weight and exponent are those of the classes' shares.
     class_prior_ : ndarray of shape (n_classes,)
     n_components_ : int
-        Number of components of the largest member.
+        Number of components of the largest member; the rows that kernel densities hold are not counted.
     schema_ : Schema
         What each column was taken for.
     average_ : Average

@@ -92,8 +92,13 @@ def units_of(
     n_cases = n if cases.weights is None else max(n, cases.weights[is_labelled].sum())  # however little each weighs
     n_folds = 5 if n_cases <= ONE_FIT_ABOVE else 3
     repeats = next((k for most, k in REPEATS.items() if n_cases <= most), 1)
-    dealt = [split_rows(n_folds, cases, rows.table, seed + k, groups) for k in range(repeats)]
-    return rows, [(split, seed + k) for k, splits in enumerate(dealt) for split in splits]
+    units: list[tuple[Split, int]] = []
+    for k in range(repeats):
+        dealt = split_rows(n_folds, cases, rows.table, seed + k, groups)
+        if not dealt:  # and so it would be with any other seed
+            break
+        units += [(split, seed + k) for split in dealt]
+    return rows, units
 
 
 def read_groups(groups: Any, cases: Cases) -> NDArray[np.intp] | None:

@@ -41,7 +41,8 @@ from fanbayes.explanation.information import information_gain
 from fanbayes.explanation.path import N_NODES, integrate
 from fanbayes.learning.completion import blocks, missing_cells
 from fanbayes.learning.e_step import ThreadPool, posterior
-from fanbayes.learning.ensembles.average import FURTHEST, Average, Fit, completed
+from fanbayes.learning.ensembles.average import FURTHEST, Average, completed
+from fanbayes.learning.ensembles.members import Fit
 from fanbayes.learning.ensembles.nb_forest import ForestPredictor
 from fanbayes.learning.ensembles.pool import FLOOR, Pool
 
@@ -70,7 +71,7 @@ def fit_rows(fit: Fit, table: EncodedTable, n_features: int) -> FitRows:
     if isinstance(fit, ForestPredictor):
         prior = fit.class_prior
         return FitRows(np.arange(len(prior)), np.log(prior), lambda rows: fit.terms(table.only(rows), None))
-    network, feature_of = fit.predicts_by, fit.view.feature_of
+    network, feature_of = fit.network, fit.view.feature_of
 
     def terms(rows: Ints) -> Floats:
         levels = network.layout.first_level[:-1] + table.codes_of_columns(rows)

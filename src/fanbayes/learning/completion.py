@@ -142,12 +142,6 @@ class Imputer:
         order = np.argsort(row, kind="stable")
         return Completions(row[order], weight[order], codes[order], numbers[order], self.schema)
 
-    def completions(self, table: EncodedTable, pool: ThreadPool, n_points: int) -> Completions | None:
-        """`complete`, or None if there is nothing to fill in."""
-        if not (missing_cells(table) & self.fills).any():
-            return None
-        return self.complete(table, pool, n_points)
-
 
 def filled(table: EncodedTable, schema: Schema, done: Completions) -> EncodedTable:
     """The rows of a table, encoded by a schema that may bin columns, with the values of their completions."""

@@ -198,7 +198,13 @@ class Cases:
         )
 
 
-def fit_kernel(table: EncodedTable, n_classes: int, seed: int, groups: AnyInts | None = None) -> tuple[Network, Floats]:
+def fit_kernel(
+    table: EncodedTable,
+    n_classes: int,
+    seed: int,
+    groups: AnyInts | None = None,
+    asked: tuple[EncodedTable, Ints] | None = None,
+) -> tuple[Network, Floats]:
     """The network (K1), and what it says of the rows of the table: log p(c | x) (n_rows, n_classes), as in (K2).
 
     Rows without a label are not learnt from.
@@ -209,18 +215,22 @@ def fit_kernel(table: EncodedTable, n_classes: int, seed: int, groups: AnyInts |
         As the view of a model shows it, its numbers about standardised.
     seed : decides which rows become centres, if there are too many
     groups : int (n_rows,) or None
+    asked : rows to judge instead, and the row of the table that each stands for: it is without the kernel of that
     """
     background = _background(table)
     cases, kind_of_row = _cases(table, background, n_classes, seed, groups)
     n_columns = max(1, cases.values.shape[1])
     centres = cases.some(min(MOST_CENTRES, max(LEAST, MOST_CELLS // n_columns)))
     learnt = _learn(centres, background)
-    native, values = centres.centres(table.layout), background.values(table)
-    joint = np.empty((table.n_rows, n_classes))
-    group = np.where(kind_of_row < 0, N_GROUPS, kind_of_row % N_GROUPS)
+    native, (judged, kind) = centres.centres(table.layout), (table, kind_of_row)
+    if asked is not None:
+        judged, kind = asked[0], kind_of_row[asked[1]]
+    values = background.values(judged)
+    joint = np.empty((judged.n_rows, n_classes))
+    group = np.where(kind < 0, N_GROUPS, kind % N_GROUPS)
     for g, found in enumerate(learnt):
         rows = np.flatnonzero(group == g)
-        joint[rows] = native.log_joint(values[rows], kind_of_row[rows], *background.terms(found), found.log_background)
+        joint[rows] = native.log_joint(values[rows], kind[rows], *background.terms(found), found.log_background)
     return _network(centres, background, learnt[-1]), joint - logsumexp(joint, axis=1, keepdims=True)
 
 

@@ -1,10 +1,9 @@
-"""What predicts: one protocol for a network, a network that was fine-tuned, and an average of these."""
+"""What predicts: one protocol for a network, an average, and others."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from fanbayes.arrays import Floats
 from fanbayes.data.caching import fields_only
 from fanbayes.data.schema import Schema
-from fanbayes.data.state import Arrays, State, entry, grouped, prefixed
+from fanbayes.data.state import Arrays, State, entry
 from fanbayes.data.table import EncodedTable
 from fanbayes.data.views import Encodings, View
 from fanbayes.learning.e_step import Posterior, ThreadPool
@@ -102,7 +101,7 @@ class NetworkPredictor:
 
     def sample(self, n: int, rng: np.random.Generator) -> Sample:
         """Draw rows and their classes from the network."""
-        return draw(self.network, self.view.schema, n, rng, self.view.mixing, self.view.scores)
+        return draw(self.network, self.view.schema, n, rng)
 
     def to_state(self) -> State:
         """Structure and parameters; the view is left to others."""
@@ -116,48 +115,3 @@ class NetworkPredictor:
         """Inverse of `to_state`, of a structure with one of the `kinds` of factors."""
         structure = entry(values, "structure", dict)
         return cls(view, read_network(structure, arrays, view.schema, n_classes, kinds, covariance=cls._covariance))
-
-
-@dataclass(frozen=True)
-class TunedPredictor(NetworkPredictor):
-    """A network that may predict by other parameters than those that EM found; it draws rows by the latter.
-
-    Attributes
-    ----------
-    fine_tuned : Network of one, or None
-        With the parameters that it predicts by, if these are others.
-    """
-
-    fine_tuned: Network | None
-
-    @property
-    def predicts_by(self) -> Network:
-        """The network that it predicts by."""
-        return self.network if self.fine_tuned is None else self.fine_tuned
-
-    @property
-    def terms(self) -> Terms:
-        """What the native core evaluates."""
-        return self.predicts_by.terms
-
-    def proba(self, table: EncodedTable, pool: ThreadPool) -> Floats:
-        """p(c | x) (n_rows, n_classes) of rows as the view shows them."""
-        return self.evaluate(table, "proba", pool)
-
-    def to_state(self) -> State:
-        """Parameters of both networks."""
-        values, arrays = super().to_state()
-        if self.fine_tuned is not None:
-            arrays |= prefixed("fine_tuned", network_state(self.fine_tuned)[1])
-        return values, arrays
-
-    @classmethod
-    def from_state(
-        cls, values: dict[str, Any], arrays: Arrays, view: View, n_classes: int, kinds: Collection[tuple[str, ...]]
-    ) -> TunedPredictor:
-        """Inverse of `to_state`; parameters are such that members of an average can be added up."""
-        groups = grouped(arrays, ("", "fine_tuned"))
-        read = partial(read_network, entry(values, "structure", dict), kinds=kinds, bounded=True)
-        network = read(groups[""], view.schema, n_classes)
-        tuned = groups["fine_tuned"]
-        return cls(view, network, read(tuned, view.schema, n_classes, normalised=False) if tuned else None)

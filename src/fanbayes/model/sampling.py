@@ -7,28 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fanbayes.data.normal_scores import from_scores
 from fanbayes.data.schema import Column, Schema
 from fanbayes.model.network import Network
 from fanbayes.model.tree_network import draw_columns
 
 
 def draw(
-    network: Network,
-    schema: Schema,
-    n: int,
-    rng: np.random.Generator,
-    mixing: NDArray[np.float64] | None = None,
-    scores: NDArray[np.float64] | None = None,
+    network: Network, schema: Schema, n: int, rng: np.random.Generator
 ) -> tuple[list[NDArray[Any]], NDArray[np.intp]]:
     """Draw `n` rows: a state by its weight, then each feature given its cell.
-
-    Parameters
-    ----------
-    mixing : (n_numbers, n_numbers), optional
-        How continuous columns were mixed before the network saw them; undone here.
-    scores : (n_numbers, 2, N_KNOTS), optional
-        Knots of the normal scores that it saw of them; undone here.
 
     Returns
     -------
@@ -43,10 +30,6 @@ def draw(
     n_discrete, n_numbers = len(schema.discrete), len(schema.continuous)
     drawn: list[Any] = draw_columns(network, cells, rng)
     codes, numbers = drawn[:n_discrete], np.array(drawn[n_discrete:]).reshape(n_numbers, n)
-    if mixing is not None:
-        numbers = _unmixed(numbers, mixing)
-    if scores is not None:
-        numbers = from_scores(numbers.T, scores).T
     return in_own_units(
         schema, np.array(codes, dtype=np.intp).reshape(n_discrete, n), numbers, rng
     ), structure.class_of[states]
@@ -71,18 +54,6 @@ def in_own_units(
         is_missing = codes[schema.place[indicator]] == 1
         columns[j][is_missing] = None if schema[j].kind == "discrete" else np.nan
     return columns
-
-
-def _unmixed(numbers: NDArray[np.float64], mixing: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Standardised columns (n_numbers, n) of those that a network saw."""
-    try:
-        with np.errstate(over="ignore", invalid="ignore"):
-            found = np.asarray(np.linalg.solve(mixing.T, numbers), dtype=np.float64)
-    except np.linalg.LinAlgError:
-        found = np.full_like(numbers, np.nan)
-    if not np.isfinite(found).all():
-        raise ValueError("rows cannot be drawn: the way in which the columns were decorrelated cannot be undone")
-    return found
 
 
 def _values(column: Column, codes: NDArray[np.intp], rng: np.random.Generator) -> NDArray[Any]:

@@ -34,23 +34,13 @@ from fanbayes.data.table import EncodedTable
 from fanbayes.data.views import Encodings, View
 from fanbayes.learning.completion import Completions, Imputer, blocks, filled, missing_cells
 from fanbayes.learning.e_step import ThreadPool
-from fanbayes.learning.ensembles.nb_forest import ForestPredictor
+from fanbayes.learning.ensembles.members import Fit, Member, MemberNetwork, read_fit
 from fanbayes.learning.ensembles.pool import Pool
-from fanbayes.learning.predictor import NetworkPredictor, Sample, TunedPredictor
+from fanbayes.learning.predictor import NetworkPredictor, Sample
 from fanbayes.model.state import FAN, read_network
 
 # Numbers are not taken to be further out than so many standard deviations of their column.
 FURTHEST = 1e3
-
-
-Fit = TunedPredictor | ForestPredictor
-
-
-@dataclass(frozen=True)
-class Member:
-    """Fits of one model to different rows; the member is their mean (A0)."""
-
-    fits: tuple[Fit, ...]
 
 
 @dataclass(frozen=True)
@@ -92,6 +82,11 @@ class Average:
     def n_components(self) -> int:
         """Number of components of the largest fit."""
         return max(fit.n_components for fit in self.fits)
+
+    @property
+    def holds_training_rows(self) -> bool:
+        """Whether a member is a kernel density."""
+        return any(isinstance(fit, MemberNetwork) and fit.origin == "kernel" for fit in self.fits)
 
     def posterior(self, rows: Encodings, what: Literal["proba", "log_proba"], threads: ThreadPool) -> Floats:
         """(A3) or its log, (n_rows, n_classes); `class_prior` where everything is missing."""
@@ -143,11 +138,11 @@ class Average:
         fits = []
         for k, (member, fit) in enumerate(zip(self.member_of.tolist(), self.fits)):
             values, own = fit.to_state()
-            kind = "forest" if isinstance(fit, ForestPredictor) else "network"
             number = [view is fit.view for view in views].index(True)
-            fits.append({"kind": kind, "member": member, "view": number, **values})
+            fits.append({"member": member, "view": number, **values})
             arrays |= prefixed(f"fits/{k}", own)
         return {
+            "holds_training_rows": self.holds_training_rows,
             "views": [{"schema": view.schema.to_json()} for view in views],
             "fits": fits,
             "share": self.pool.share,
@@ -176,13 +171,9 @@ class Average:
         views = [_read_view(v, of_view[str(k)], schema) for k, v in enumerate(described)]
         found: list[list[Fit]] = [[] for _ in range(n_members)]
         for k, (fit, member) in enumerate(zip(fits, numbers)):
-            number, kind = entry(fit, "view", int), entry(fit, "kind", str)
-            require(0 <= number < len(views) and kind in ("forest", "network"), flaw)
-            own = (fit, of_fit[str(k)], views[number], n_classes)
-            is_forest = kind == "forest"
-            found[member].append(
-                ForestPredictor.from_state(*own) if is_forest else TunedPredictor.from_state(*own, FAN)
-            )
+            number = entry(fit, "view", int)
+            require(0 <= number < len(views), flaw)
+            found[member].append(read_fit(fit, of_fit[str(k)], views[number], n_classes))
         imputer = entry(values, "imputer", dict)
         fills = entry(imputer, "fills", list)
         require(len(fills) == len(schema.columns) and all(type(f) is bool for f in fills), flaw)
@@ -192,7 +183,9 @@ class Average:
         of_layout = np.array([j < len(fills) and fills[j] for j in order], dtype=bool)
         members = tuple(Member(tuple(own)) for own in found)
         pool = Pool(weights, exponents, share)
-        return cls(members, pool, class_prior, Imputer(network, schema, of_layout))
+        average = cls(members, pool, class_prior, Imputer(network, schema, of_layout))
+        require(entry(values, "holds_training_rows", bool) == average.holds_training_rows, flaw)
+        return average
 
 
 def completed(rows: Encodings, done: Completions) -> Encodings:

@@ -12,8 +12,8 @@ from fanbayes.learning.data import InMemoryData
 from fanbayes.learning.discriminative import fine_tune
 from fanbayes.learning.e_step import ThreadPool
 from fanbayes.learning.em import Problem
+from fanbayes.learning.ensembles.members import MemberNetwork
 from fanbayes.learning.level_prior import level_prior
-from fanbayes.learning.predictor import TunedPredictor
 from fanbayes.learning.selection import NaiveBayes, Search, best_start
 from fanbayes.learning.starts import labelled_naive_bayes
 from fanbayes.model.blocks import EstimationOptions
@@ -51,7 +51,7 @@ class Family:
     sizes: Sequence[int]
     n_init: int
 
-    def fit(self, rows: Rows, size: int, seed: int) -> list[TunedPredictor]:
+    def fit(self, rows: Rows, size: int, seed: int) -> list[MemberNetwork]:
         """Fit one size: as EM finds it, and fine-tuned. Not to the last digit: the average does not depend on it."""
         n_classes = rows.naive_bayes[0].structure.n_classes
         structure_of = lambda h: fan([h] * n_classes, "shared")  # noqa: E731
@@ -61,7 +61,10 @@ class Family:
             raise FloatingPointError("every start degenerated; look for columns of extreme values")
         network = found[0].network
         tuned = fine_tune(rows.table, network, self.strengths, LONE_THREAD) if self.strengths else []
-        return [TunedPredictor(rows.view, network, own) for own in (None, *tuned)]
+        return [
+            MemberNetwork(rows.view, network),
+            *(MemberNetwork(rows.view, moved, "fine-tuned") for moved in tuned),
+        ]
 
     def rows(self, view: View, table: EncodedTable, n_classes: int) -> Rows:
         """Rows of a table, as the view shows them, to fit all sizes to."""

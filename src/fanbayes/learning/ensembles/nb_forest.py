@@ -22,7 +22,8 @@ and so does a row. Thus, if no case lacks anything, a row that lacks everything 
 
 The trees come in groups of three: each leaves out another third of the cases, so that every case is left out as often
 as any other; it is judged by the trees that have left it out, with weights learnt without it. Equal rows with numbers
-are left out together, as are those of a group.
+are left out together, as are those of a group. Where others will stand for a row when it is predicted (M1), these
+are judged in its place.
 """
 
 from __future__ import annotations
@@ -69,6 +70,8 @@ N_FOLDS = 5
 _MOST_SCORE = 1e4  # of a node or a level
 # Cases that a row of that weight may be dealt out as.
 _MOST_CHUNKS = 16
+# Weights of rows that are judged in place of others are not less than this.
+_LEAST_SHARE = 1e-9
 
 
 # ---------------------------------------------------------------- columns as codes
@@ -237,7 +240,7 @@ class ForestPredictor:
         flat["cuts"] = np.concatenate([np.empty(0), *self.coding.cuts])
         arrays: Arrays = {"class_prior": self.class_prior, **flat}
         arrays |= {f"trees/{f.name}": getattr(self.trees, f.name) for f in fields(Trees)}
-        return {"n_cuts": [len(cuts) for cuts in self.coding.cuts]}, arrays
+        return {"kind": "forest", "n_cuts": [len(cuts) for cuts in self.coding.cuts]}, arrays
 
     @classmethod
     def from_state(cls, values: dict[str, Any], arrays: Arrays, view: View, n_classes: int) -> ForestPredictor:
@@ -307,6 +310,7 @@ def fit_forest(
     seed: int,
     pool: ThreadPool,
     groups: AnyInts | None = None,
+    asked: tuple[EncodedTable, Ints] | None = None,
 ) -> tuple[ForestPredictor, Floats]:
     """Grow a forest and weigh what its trees say.
 
@@ -318,11 +322,12 @@ def fit_forest(
     seed : int
     pool : threads; the forest is the same for any number
     groups : int (n_rows,) or None, rows of a group are left out together
+    asked : rows to judge instead, of any weights, and the row of the table that each stands for, learnt from as well
 
     Returns
     -------
     ForestPredictor
-    log_proba : (n_rows, n_classes)
+    log_proba : (n_rows, n_classes), or (n_asked, n_classes)
         Log p(c | x) of each row by the trees that have left it out.
     """
     is_used = _is_used(table)
@@ -334,10 +339,16 @@ def fit_forest(
     cases = _cases(few, None if groups is None else groups[is_used])
     if cases.n_units < 2 * N_PARTS or len(np.unique(few.labels)) < 2 or not coding.n_codes:
         forest = ForestPredictor(view, prior, coding, _no_trees(n_classes))
-        return forest, np.tile(np.log(prior), (table.n_rows, 1))
-    trees, components = _grow(coding, coding.codes(few), cases, prior, seed, pool)
-    weights, of_cases = _learn_weights(components, prior, cases, pool)
+        return forest, np.tile(np.log(prior), (table.n_rows if asked is None else asked[0].n_rows, 1))
+    codes, case, judged = coding.codes(few)[cases.row], None, cases
+    if asked is not None:
+        case, judged = _standing_for(cases, (np.cumsum(is_used) - 1)[asked[1]], asked[0].case_weights)
+        codes = np.concatenate([codes, coding.codes(asked[0])[judged.row]])
+    trees, components = _grow(coding, codes, cases, case, prior, seed, pool)
+    weights, of_cases = _learn_weights(components, prior, judged, pool)
     forest = ForestPredictor(view, prior, coding, _weighted(trees, weights, coding))
+    if asked is not None:
+        return forest, judged.log_mean(of_cases, asked[0].n_rows)
     log_proba = np.empty((table.n_rows, n_classes))
     log_proba[is_used] = cases.log_mean(of_cases, few.n_rows)
     log_proba[~is_used] = forest.log_proba(table.only(~is_used), pool)
@@ -412,24 +423,51 @@ def _cases(table: EncodedTable, groups: AnyInts | None) -> Cases:
     return Cases(order, table.labels[order], table.case_weights[order], unit)
 
 
-def _grow(
-    coding: Coding, codes: NDArray[np.uint8], cases: Cases, prior: Floats, seed: int, pool: ThreadPool
-) -> tuple[Trees, NDArray[np.float32]]:
-    """Trees whose values are the shares (n_nodes, 3, n_classes), and the components of (R2) of the cases left out.
+def _standing_for(cases: Cases, row: Ints, weights: Floats) -> tuple[Ints, Cases]:
+    """Rows (n_asked,) of these numbers and weights as cases: each is all those of its row, which are the first result.
 
-    The components (n_cases, 5, n_classes) are means over the trees that have left out the case.
+    These may be several (`_cases`), each left out by trees of its own.
+    """
+    order = np.argsort(cases.row, kind="stable")
+    first = np.searchsorted(cases.row[order], np.arange(cases.row.max() + 2))
+    n_each = np.diff(first)[row]
+    at = np.repeat(np.arange(len(row)), n_each)
+    case = order[np.arange(len(at)) - np.repeat(np.cumsum(n_each) - n_each - first[row], n_each)]
+    each = cases.weights[case] * np.maximum(weights, _LEAST_SHARE)[at]
+    return case, Cases(at, cases.labels[case], each, cases.unit[case])
+
+
+def _grow(
+    coding: Coding,
+    codes: NDArray[np.uint8],
+    cases: Cases,
+    asked: Ints | None,
+    prior: Floats,
+    seed: int,
+    pool: ThreadPool,
+) -> tuple[Trees, NDArray[np.float32]]:
+    """Trees whose values are the shares (n_nodes, 3, n_classes), and the components of (R2) of the cases judged.
+
+    The components (n_judged, 5, n_classes) are means over the trees that have left out the case.
+
+    Parameters
+    ----------
+    codes : (n, n_columns), of the cases and then of those asked for
+    asked : the case with which each of these is left out; None: the cases themselves are judged
     """
     n_columns, n_classes = len(coding.n_codes), len(prior)
     n_groups = _n_groups(len(cases.row))
     rng = np.random.default_rng(seed)
-    parts = cases.parts(n_groups, rng)
+    parts, every = cases.parts(n_groups, rng), np.arange(len(cases.row))
+    if asked is not None:
+        parts, every = np.concatenate([parts, N_PARTS + parts[:, asked]], axis=1), np.append(every, asked)
     total = cases.weights.sum() * (N_PARTS - 1) / N_PARTS
     n_known = min(n_columns, MOST_KNOWN)
     numbers = sum(coding.n_levels) * n_known / n_columns * n_classes * n_groups * N_PARTS  # if each had one network
     *trees, components = _native.grow_forest(
-        np.ascontiguousarray(codes[cases.row].T),
-        cases.labels,
-        cases.weights,
+        np.ascontiguousarray(codes.T),
+        cases.labels[every],
+        cases.weights[every],
         parts,
         coding.n_codes,
         [0] * len(coding.code_of) + [1] * len(coding.cuts),
@@ -442,7 +480,7 @@ def _grow(
         int(rng.integers(2**63)),
         pool,
     )
-    return Trees(*trees), components
+    return Trees(*trees), components if asked is None else components[len(cases.row) :]
 
 
 def _n_groups(n_cases: int) -> int:

@@ -18,19 +18,20 @@ from scipy.special import logsumexp
 from fanbayes.arrays import AnyInts, Floats, Ints, Mask
 from fanbayes.data.table import EncodedTable
 from fanbayes.data.views import TrainingTable, Treatment, View
-from fanbayes.learning.completion import Completions, Imputer, filled, seldom_missing
+from fanbayes.learning.completion import Completions, Imputer, filled, missing_cells, seldom_missing
 from fanbayes.learning.e_step import posterior
-from fanbayes.learning.ensembles.average import Average, Fit, Member
+from fanbayes.learning.ensembles.average import Average
 from fanbayes.learning.ensembles.candidates import LONE_THREAD, Effort, Family
 from fanbayes.learning.ensembles.folds import Split
+from fanbayes.learning.ensembles.members import Fit, Member, MemberNetwork
 from fanbayes.learning.ensembles.nb_forest import fit_forest
 from fanbayes.learning.ensembles.parallel import Map
 from fanbayes.learning.ensembles.pool import FLOOR, Pool, fit_pool
 from fanbayes.learning.ensembles.stacking import stack
 from fanbayes.learning.kernel_density import fit_kernel
-from fanbayes.learning.predictor import TunedPredictor
 
 Report = Callable[[str, int], None]
+Asked = tuple[EncodedTable, Ints] | None  # rows to judge in place of others, and these
 Kind = Literal["NB", "FAN", "kernel", "NB forest"]
 
 # Fits of units are kept if each has learnt from this share of the cases.
@@ -59,7 +60,7 @@ class Fold:
     view : View
     training : what is learnt from, as the view shows it
     held_out : rows to judge by, their columns not mixed
-    rows : int (n_held_out,), which ones these are
+    learnt, rows : int (n_learnt,), (n_held_out,), which ones these are
     done : their completions; None where nothing is filled in
     judged : rows held out as they are judged, completed, as the view shows them
     """
@@ -67,12 +68,13 @@ class Fold:
     view: View
     training: EncodedTable
     held_out: EncodedTable
+    learnt: Ints
     rows: Ints
     done: Completions | None
     judged: EncodedTable
 
     def completed(self, done: Completions | None) -> Fold:
-        """Judged by the completions of the rows held out."""
+        """Judged by the completions of the rows held out, if there are any."""
         if done is None:
             return self
         return replace(self, done=done, judged=self.view.mix(filled(self.held_out, self.view.schema, done)).fused())
@@ -87,7 +89,7 @@ class Fold:
         truth = p[np.arange(len(p)), self.held_out.labels]
         return float(self.held_out.case_weights @ np.log(truth + FLOOR) / self.held_out.total_weight)
 
-    def log_density(self, predictor: TunedPredictor) -> float:
+    def log_density(self, predictor: MemberNetwork) -> float:
         """Sum of log p(x) of the rows held out, of as many values as they have."""
         joint = posterior(self.held_out, predictor.network.terms, "log_joint", LONE_THREAD)
         return float(self.held_out.case_weights @ logsumexp(joint, axis=1))
@@ -98,7 +100,7 @@ class Grown:
     """What one unit says of a family: of each size its fits, as EM finds it and fine-tuned, and what they predict."""
 
     sizes: tuple[int, ...]
-    fits: tuple[list[TunedPredictor], ...]
+    fits: tuple[list[MemberNetwork], ...]
     p: tuple[list[Floats], ...]
 
 
@@ -140,12 +142,14 @@ class Judged:
     rows, labels : int (n_judged,)
     cases : (n_judged,), their weights
     key : (n_judged,), equal for rows that are equal, or of a group
+    done : their completions, each by a network that has not seen the row; None where nothing is filled in
     """
 
     rows: Ints
     labels: AnyInts
     cases: Floats
     key: AnyInts
+    done: Completions | None = None
 
     def mean(self, folds: Sequence[Fold], p: Sequence[Floats], n_classes: int) -> Floats:
         """Mean over the units that hold a row out of what they predict (n_judged, n_classes)."""
@@ -212,7 +216,7 @@ def fit_average(
     Parameters
     ----------
     units : splits and seeds; none where nothing can be held out
-    families : the first sees the columns as they are
+    families : the first is generative and sees the columns as they are
     effort : how many candidates may become members
     """
     rows = training.rows
@@ -224,7 +228,7 @@ def fit_average(
     weight = rows.table.labelled_only().total_weight
     is_whole = rows is training.all_rows
     keep = is_whole and all(_labelled_weight(rows, train) >= MOST_ROWS * weight for (train, _), _ in units)
-    generative = replace(families[0], strengths=(), n_init=STARTS_OF_IMPUTER)
+    generative = replace(families[0], n_init=STARTS_OF_IMPUTER)
     wanted = [(generative, imputer_size)]
     if not keep:
         wanted += [(m.family, m.size) for m in members if m.family is not None]
@@ -249,12 +253,11 @@ def _lone(training: Training, family: Family) -> Outcome:
     """
     rows = training.all_rows
     fills = np.zeros_like(seldom_missing(rows.table))
-    alone = replace(family, strengths=())
-    fit = _refit(training, [(alone, 1)])[alone, 1]
+    fit = _refit(training, [(family, 1)])[family, 1]
     share = 1.0 / (1.0 + rows.table.labelled_only().total_weight)
     pool = Pool(np.array([1.0 - share, share]), np.zeros(2), 1.0)
     average = Average((Member(tuple(fit)),), pool, _class_prior(rows), Imputer(fit[0].network, rows.schema, fills))
-    member = Candidate("NB", family.treatment, alone, 1, 0, tuple(fit), np.empty((0, rows.n_classes)))
+    member = Candidate("NB", family.treatment, family, 1, 0, tuple(fit), np.empty((0, rows.n_classes)))
     return Outcome(average, [member], [float("nan")], float("nan"))
 
 
@@ -292,13 +295,15 @@ def _candidates(
     density = np.sum([[f.log_density(fit[0]) for fit in g.fits] for f, g in zip(folds, grown)], axis=0)
     size = int(np.argmax(density))
 
-    def completions(unit: int) -> Completions | None:
+    def completions(unit: int) -> Completions:
         imputer = Imputer(grown[unit].fits[size][0].network, rows.schema, fills)
-        return imputer.completions(folds[unit].held_out, LONE_THREAD, N_POINTS_HELD_OUT)
+        return imputer.complete(folds[unit].held_out, LONE_THREAD, N_POINTS_HELD_OUT)
 
-    done = each(completions, range(len(units)))
+    is_filled = bool((missing_cells(rows.table) & fills).any())
+    done = each(completions, range(len(units))) if is_filled else [None] * len(units)
     folds = [fold.completed(own) for fold, own in zip(folds, done)]
-    grown = [g if own is None else replace(g, p=_predictions(f, g.fits)) for f, g, own in zip(folds, grown, done)]
+    if is_filled:
+        grown = [replace(g, p=_predictions(f, g.fits)) for f, g in zip(folds, grown)]
     judged = _judged(rows, folds, training.groups)
     found = _collected(first, folds, grown, judged, rows.n_classes)
     views: dict[Treatment, list[Fold]] = {first.treatment: folds}
@@ -336,7 +341,8 @@ def fold_of(rows: TrainingTable, treatment: Treatment, split: Split) -> Fold:
     train, test = split
     view, table = rows.view(treatment, np.where(train > 0, rows.labels, np.int32(-1)))
     training, held_out = (_cases_of(table, weights) for weights in (train, test))
-    return Fold(view, view.mix(training).fused(), held_out, np.flatnonzero(test > 0), None, view.mix(held_out).fused())
+    learnt, judged = (np.flatnonzero(weights > 0) for weights in split)
+    return Fold(view, view.mix(training).fused(), held_out, learnt, judged, None, view.mix(held_out).fused())
 
 
 def _cases_of(table: EncodedTable, weights: Floats) -> EncodedTable:
@@ -362,7 +368,7 @@ def _grow(family: Family, fold: Fold, n_classes: int, seed: int, sizes: tuple[in
     return Grown(tuple(family.sizes[:n]), tuple(fits[:n]), tuple(p[:n]))
 
 
-def _predictions(fold: Fold, fits: Sequence[Sequence[TunedPredictor]]) -> tuple[list[Floats], ...]:
+def _predictions(fold: Fold, fits: Sequence[Sequence[MemberNetwork]]) -> tuple[list[Floats], ...]:
     return tuple([fold.predict(fit) for fit in of_size] for of_size in fits)
 
 
@@ -371,7 +377,21 @@ def _judged(rows: TrainingTable, folds: Sequence[Fold], groups: Ints | None) -> 
     held_out = np.unique(np.concatenate([fold.rows for fold in folds]))
     table = rows.table.only(held_out)
     key = table.fingerprint if groups is None else groups[held_out]
-    return Judged(held_out, rows.labels[held_out], table.case_weights, key)
+    return Judged(held_out, rows.labels[held_out], table.case_weights, key, _first_completions(held_out, folds))
+
+
+def _first_completions(rows: Ints, folds: Sequence[Fold]) -> Completions | None:
+    """Completions of rows by the first fold that holds each out."""
+    parts = [(np.searchsorted(rows, f.rows)[f.done.row], f.done) for f in folds if f.done is not None]
+    if not parts:
+        return None
+    row, fold = np.concatenate([at for at, _ in parts]), np.repeat(np.arange(len(parts)), [len(at) for at, _ in parts])
+    first = np.full(len(rows), len(parts))
+    np.minimum.at(first, row, fold)
+    order = np.flatnonzero(first[row] == fold)
+    order = order[np.argsort(row[order], kind="stable")]
+    weight, codes, numbers = (np.concatenate(x) for x in zip(*((d.weight, d.codes, d.numbers) for _, d in parts)))
+    return Completions(row[order], weight[order], codes[order], numbers[order], parts[0][1].schema)
 
 
 def _collected(
@@ -397,8 +417,8 @@ def _forest(training: Training, folds: Sequence[Fold], judged: Judged) -> Candid
     """The forest, judged by trees that have left a row out."""
     n_classes, seed = training.rows.n_classes, training.seed
 
-    def fit(view: View, table: EncodedTable, groups: Ints | None) -> tuple[Fit, Floats]:
-        return fit_forest(table, view, n_classes, seed, LONE_THREAD, groups)
+    def fit(view: View, table: EncodedTable, groups: Ints | None, asked: Asked) -> tuple[Fit, Floats]:
+        return fit_forest(table, view, n_classes, seed, LONE_THREAD, groups, asked)
 
     return _of_all_rows(training, "NB forest", "none", fit, folds, judged)
 
@@ -414,9 +434,9 @@ def _kernel(training: Training, treatment: Treatment, folds: Sequence[Fold], jud
     """The kernel density, judged without a row's own kernel."""
     n_classes, seed = training.rows.n_classes, training.seed
 
-    def fit(view: View, table: EncodedTable, groups: Ints | None) -> tuple[Fit, Floats]:
-        network, log_p = fit_kernel(table, n_classes, seed, groups)
-        return TunedPredictor(view, network, None), log_p
+    def fit(view: View, table: EncodedTable, groups: Ints | None, asked: Asked) -> tuple[Fit, Floats]:
+        network, log_p = fit_kernel(table, n_classes, seed, groups, asked)
+        return MemberNetwork(view, network, "kernel"), log_p
 
     return _of_all_rows(training, "kernel", treatment, fit, folds, judged)
 
@@ -425,18 +445,24 @@ def _of_all_rows(
     training: Training,
     kind: Kind,
     treatment: Treatment,
-    fit: Callable[[View, EncodedTable, Ints | None], tuple[Fit, Floats]],
+    fit: Callable[[View, EncodedTable, Ints | None, Asked], tuple[Fit, Floats]],
     folds: Sequence[Fold],
     judged: Judged,
 ) -> Candidate:
     """What is fitted to all rows and can judge them without folds, unless the user has chosen these."""
     rows = training.rows
+    groups, done = training.groups, judged.done
     view, table = rows.view(treatment, np.minimum(rows.labels, 0))  # it must not know the classes of the rows judged
-    found, log_p = fit(view, view.mix(table), training.groups)
+    asked = None
+    if done is not None:
+        complete = view.mix(filled(table.only(judged.rows), view.schema, done))
+        asked = replace(complete, weights=done.weight), judged.rows[done.row]
+    found, log_p = fit(view, view.mix(table), groups, asked)
     if training.is_split_by_user:
-        p = judged.mean(folds, [f.predict(fit(f.view, f.training, None)[0]) for f in folds], rows.n_classes)
+        own = [fit(f.view, f.training, None if groups is None else groups[f.learnt], None)[0] for f in folds]
+        p = judged.mean(folds, [f.predict(fold_fit) for f, fold_fit in zip(folds, own)], rows.n_classes)
     else:
-        p = np.exp(log_p[judged.rows])
+        p = np.exp(log_p[judged.rows]) if done is None else done.mean(np.exp(log_p))
     return Candidate(kind, treatment, None, 0, 0, (found,), p)
 
 
@@ -457,7 +483,7 @@ def _best(
     return [kept[k] for k in order], Pool(pool.weights[full], pool.exponents[full], pool.share), log_score
 
 
-def _refit(training: Training, wanted: Sequence[tuple[Family, int]]) -> dict[tuple[Family, int], list[TunedPredictor]]:
+def _refit(training: Training, wanted: Sequence[tuple[Family, int]]) -> dict[tuple[Family, int], list[MemberNetwork]]:
     """Sizes of families fitted to all rows."""
     rows = training.all_rows
     seen = {}
