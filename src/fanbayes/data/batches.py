@@ -17,6 +17,7 @@ from fanbayes.data.sources import without_encodings
 
 T = TypeVar("T")
 
+MOST_ROWS, MOST_CELLS = 1 << 16, 1 << 22  # of a batch
 MOST_OF_A_REASON = 400  # letters of what another library says
 
 
@@ -84,6 +85,11 @@ def as_batches(X: Any, rows_at_once: int, *, once: bool = False) -> Batches | No
     if library == "ibis" and hasattr(X, "to_pyarrow_batches") and hasattr(X, "columns"):
         return _of_query(lambda: X.to_pyarrow_batches(chunk_size=rows_at_once), X.columns, "table", once)
     return X if isinstance(X, Batches) else None
+
+
+def rows_at_once(n_columns: int) -> int:
+    """Rows of a batch, so that it has some ten megabytes."""
+    return max(1, min(MOST_ROWS, MOST_CELLS // max(n_columns, 1)))
 
 
 def _of_query(open_reader: Callable[[], Any], columns: Iterable[str], what: str, once: bool) -> Batches:

@@ -6,7 +6,9 @@ Pure functions find them, one for each kind of trap; `warn_of` is the one place 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Literal
 
@@ -81,10 +83,27 @@ def with_remedy(trap: Trap, remedy: str) -> str:
     return f"{trap.message}; {trap.condition}, use {remedy}" if remedy else trap.message
 
 
+_WARNED: ContextVar[set[str] | None] = ContextVar("warned", default=None)
+
+
 def warn_of(traps: Iterable[Trap]) -> None:
     """Issue a warning for each trap, at the line that called the library."""
+    warned = _WARNED.get()
     for trap in traps:
-        warn(DataWarning(trap))
+        if warned is None or trap.kind not in warned:
+            warn(DataWarning(trap))
+        if warned is not None:
+            warned.add(trap.kind)
+
+
+@contextmanager
+def each_kind_once(warned: set[str]) -> Iterator[None]:
+    """Within it, there is no warning of the kinds in the set, and those that are warned of are added to it."""
+    token = _WARNED.set(warned)
+    try:
+        yield
+    finally:
+        _WARNED.reset(token)
 
 
 # ---------------------------------------------------------------- in training

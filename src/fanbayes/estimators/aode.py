@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from fanbayes.arrays import Floats
 from fanbayes.data.state import Arrays, State
 from fanbayes.data.views import Encodings
+from fanbayes.estimators.batched import of_rows
 from fanbayes.estimators.tabular import TableClassifier
 from fanbayes.estimators.validation import require_choice, require_real
 from fanbayes.explanation.contributions import Explanation
@@ -135,6 +136,7 @@ class AODEClassifier(TableClassifier):
     def _predictor(self) -> AODE:
         return self.aode_
 
+    @of_rows
     def predict_joint_log_proba(self, X: Any) -> Floats:
         """Log p(c, x): log p(x) of `score_samples` plus log p(c | x) as predicted.
 
@@ -148,6 +150,7 @@ class AODEClassifier(TableClassifier):
         joint += logsumexp(self.aode_.log_joint(rows[self.schema_], pool), axis=1, keepdims=True)
         return joint
 
+    @of_rows
     def score_samples(self, X: Any) -> Floats:
         """Log p(x) over the observed values of each row, binned ones by their intervals, under the mean of all stars.
 

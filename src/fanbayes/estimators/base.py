@@ -21,6 +21,7 @@ from fanbayes.data.state import Arrays, State, entry, read_array, read_table, re
 from fanbayes.data.table import EncodedTable
 from fanbayes.data.views import Encodings, View
 from fanbayes.data.warning import warn
+from fanbayes.estimators.batched import of_rows
 from fanbayes.estimators.progress import progress
 from fanbayes.estimators.tabular import TableClassifier, check_numbers
 from fanbayes.estimators.validation import require_choice, require_integer, require_real
@@ -203,6 +204,7 @@ class NetworkClassifier(TableClassifier):
     def _predictor(self) -> NetworkPredictor:
         return self._predictor_type(View(self.schema_, None), self.network_)
 
+    @of_rows
     def predict_joint_log_proba(self, X: Any) -> Floats:
         """Log p(c, x), in the units of the columns.
 
@@ -216,6 +218,7 @@ class NetworkClassifier(TableClassifier):
         joint -= self._log_units(table)[:, None]
         return joint
 
+    @of_rows
     def score_samples(self, X: Any) -> Floats:
         """Log p(x), the log density of each row over its observed values.
 
@@ -226,6 +229,7 @@ class NetworkClassifier(TableClassifier):
         density: Floats = logsumexp(self.predict_joint_log_proba(X), axis=1)
         return density
 
+    @of_rows
     def predict_components(self, X: Any) -> Floats:
         """p(h | x), the posterior of the hidden variable.
 

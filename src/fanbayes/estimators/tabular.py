@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Self, cast
 
@@ -23,6 +23,7 @@ from fanbayes.data.state import Arrays, State
 from fanbayes.data.table import EncodedTable, encode_table, learn_table
 from fanbayes.data.traps import Unseen, training_traps, unseen_categories, unseen_trap, warn_of
 from fanbayes.data.views import Encodings, TrainingTable, training_table
+from fanbayes.estimators.batched import answers, of_rows, table_in_batches
 from fanbayes.estimators.validation import (
     encode_labels,
     is_labelled,
@@ -214,8 +215,14 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         trap = unseen_trap(unseen)
         warn_of([] if trap is None else [trap])
 
+    @of_rows
     def predict_proba(self, X: Any) -> Floats:
         """p(c | x), missing values marginalised.
+
+        Parameters
+        ----------
+        X : data frame or array-like of shape (n_samples, n_features), or a table that is read in batches
+            Of a table in batches (`fanbayes.data.batches`) columns are found by their names, and others left aside.
 
         Returns
         -------
@@ -223,6 +230,23 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         return self._posterior(X, "proba")
 
+    def predict_proba_batches(self, X: Any) -> Iterator[Floats]:
+        """p(c | x) of some rows after the other, for tables of which not even the answers fit into memory.
+
+        Parameters
+        ----------
+        X : as of `predict_proba`
+
+        Yields
+        ------
+        ndarray of shape (n_some, n_classes)
+        """
+        check_is_fitted(self)
+        batches = table_in_batches(self, X)
+        proba = type(self).predict_proba
+        yield from [proba(self, X)] if batches is None else answers(proba, self, batches)
+
+    @of_rows
     def predict_log_proba(self, X: Any) -> Floats:
         """Log p(c | x), as `predict_proba`, without underflow."""
         return self._posterior(X, "log_proba")
