@@ -16,7 +16,7 @@ from fanbayes.data.state import Arrays, State, entry, read_table
 from fanbayes.data.views import Encodings
 from fanbayes.estimators.progress import steps
 from fanbayes.estimators.splits import read_groups, units_of
-from fanbayes.estimators.tabular import TableClassifier
+from fanbayes.estimators.tabular import Cases, TableClassifier
 from fanbayes.estimators.validation import require_choice, require_integer, seed_of
 from fanbayes.explanation.average import explain_average
 from fanbayes.explanation.contributions import Explanation
@@ -24,10 +24,11 @@ from fanbayes.explanation.description import describe_average
 from fanbayes.learning.completion import Imputer
 from fanbayes.learning.e_step import thread_pool
 from fanbayes.learning.ensembles.average import Average
-from fanbayes.learning.ensembles.candidates import Effort, library
+from fanbayes.learning.ensembles.candidates import AnyFamily, Effort, library
+from fanbayes.learning.ensembles.extra import ExtraFamily, weight_parameter
 from fanbayes.learning.ensembles.parallel import parallel_map
 from fanbayes.learning.ensembles.pool import Pool
-from fanbayes.learning.ensembles.training import Outcome, Training, fit_average, n_steps
+from fanbayes.learning.ensembles.training import OWN_NAMES, Outcome, Training, fit_average, n_steps
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -63,13 +64,21 @@ class FANClassifierCV(TableClassifier):
         again to all rows.
     kernel_members : bool, default=True
         Whether kernel densities are tried, up to 5,000 rows. Such members hold rows of the training table.
+    extra_members : list of (name, classifier), optional
+        Classifiers or pipelines of scikit-learn with `predict_proba`, which become members beside the others if they
+        predict rows held out so well: clones are fitted where networks are. They are given the labelled rows like those
+        that `fit` was given, an array or a frame of the same library with the same columns (those of fewer than two
+        distinct values constant), where missing values are filled in as for the others, else missing; as weights
+        `sample_weight`, if there are any. An average with such a member can be kept by pickle only, and not be
+        explained.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
     members_ : table
         The members: their model, size, treatment of continuous columns, strength with which fine-tuning holds on to
-        what EM found, number of fits, the mean log score of the rows held out, weight and exponent.
+        what EM found, number of fits, the mean log score of the rows held out, weight and exponent. The model of an
+        extra member is its name.
     pool_ : Pool
         Weights, exponents and share. The last weight and exponent are those of the classes' shares.
     class_prior_ : ndarray of shape (n_classes,)
@@ -107,6 +116,7 @@ class FANClassifierCV(TableClassifier):
     effort: Effort = "default"
     cv: Any = None
     kernel_members: bool = True
+    extra_members: Any = None
     random_state: Any = None
 
     # What the other classifiers let choose.
@@ -119,6 +129,7 @@ class FANClassifierCV(TableClassifier):
         require_choice("effort", self.effort, ("fast", "default", "best"))
         if not isinstance(self.kernel_members, (bool, np.bool_)):
             raise ValueError(f"kernel_members={self.kernel_members!r} is neither True nor False")
+        _check_extra(self.extra_members)
         if isinstance(self.cv, (int, np.integer)):
             require_integer("cv", self.cv, 2)
         elif isinstance(self.cv, str) or not (
@@ -153,7 +164,8 @@ class FANClassifierCV(TableClassifier):
         of_groups = read_groups(groups, cases)
         judged, units = units_of(self.cv, cases, rows, seed, of_groups)
         n_cases = judged.table.labelled_only().total_weight
-        families = library(self.effort, bool(rows.schema.continuous), rows.n_classes, n_cases)
+        families: list[AnyFamily] = [*library(self.effort, bool(rows.schema.continuous), rows.n_classes, n_cases)]
+        families += self._extra_families(cases)
         n = n_steps(len(units), families, bool(self.kernel_members))
         with parallel_map(self._n_threads()) as each, steps(bool(self.verbose), n) as report:
             is_split = self.cv is not None and not isinstance(self.cv, (int, np.integer))
@@ -165,6 +177,17 @@ class FANClassifierCV(TableClassifier):
         self.members_ = _table_of(found, rows.schema.frame)
         self.log_score_ = found.log_score
         return self
+
+    def _extra_families(self, cases: Cases) -> list[ExtraFamily]:
+        """The classifiers that the user has handed in; refused if there are weights that they do not take."""
+        found = [ExtraFamily(name, estimator, cases.classes) for name, estimator in self.extra_members or ()]
+        for f in found:
+            if cases.weights is not None and weight_parameter(f.estimator) is None:
+                raise ValueError(
+                    f"the extra member {f.name!r} ({type(f.estimator).__name__}) takes no sample_weight; leave it out, "
+                    "or fit without weights"
+                )
+        return found
 
     # ------------------------------------------------------------ looking inside
 
@@ -217,6 +240,28 @@ class FANClassifierCV(TableClassifier):
         self.average_ = Average.from_state(values, arrays, self.schema_, len(self.classes_))
         self.log_score_ = entry(entry(values, "fit", dict), "log_score", float)
         self.members_ = read_table(entry(entry(values, "tables", dict), "members", dict), self.schema_.frame)
+
+
+def _check_extra(extra_members: Any) -> None:
+    """Refuse what are not classifiers with names of their own."""
+    if extra_members is None:
+        return
+    is_list = isinstance(extra_members, (list, tuple))
+    if not is_list or not all(isinstance(m, (list, tuple)) and len(m) == 2 for m in extra_members):
+        raise ValueError("extra_members must be a list of pairs, each a name and a classifier of scikit-learn")
+    names = [name for name, _ in extra_members]
+    for name, estimator in extra_members:
+        if not isinstance(name, str) or not name or name in OWN_NAMES or names.count(name) > 1:
+            raise ValueError(
+                f"extra_members has the name {name!r:.60}; give each a text of its own, none of {', '.join(OWN_NAMES)}"
+            )
+        if isinstance(estimator, type) or not all(hasattr(estimator, m) for m in ("fit", "get_params", "set_params")):
+            raise TypeError(f"the extra member {name!r} is no classifier of scikit-learn: {estimator!r:.80}")
+        if not hasattr(estimator, "predict_proba"):
+            raise TypeError(
+                f"the extra member {name!r} ({type(estimator).__name__}) has no predict_proba; wrap it in "
+                "sklearn.calibration.CalibratedClassifierCV"
+            )
 
 
 def _table_of(found: Outcome, frame: str | None) -> Any:

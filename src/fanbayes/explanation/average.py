@@ -42,6 +42,7 @@ from fanbayes.explanation.path import N_NODES, integrate
 from fanbayes.learning.completion import blocks, missing_cells
 from fanbayes.learning.e_step import ThreadPool, posterior
 from fanbayes.learning.ensembles.average import FURTHEST, Average, completed
+from fanbayes.learning.ensembles.extra import EstimatorFit
 from fanbayes.learning.ensembles.members import Fit
 from fanbayes.learning.ensembles.nb_forest import ForestPredictor
 from fanbayes.learning.ensembles.pool import FLOOR, Pool
@@ -68,6 +69,8 @@ class FitRows:
 
 def fit_rows(fit: Fit, table: EncodedTable, n_features: int) -> FitRows:
     """A fit and the complete rows of a table as it sees them; a forest has one state for each class."""
+    if isinstance(fit, EstimatorFit):
+        fit.refuse_to_explain()
     if isinstance(fit, ForestPredictor):
         prior = fit.class_prior
         return FitRows(np.arange(len(prior)), np.log(prior), lambda rows: fit.terms(table.only(rows), None))

@@ -61,8 +61,8 @@ def save(clf: TableClassifier, path: Path) -> None:
     """Keep a fitted classifier in one file.
 
     Whatever happens, `path` holds the old content or the new one. A `random_state` that is a generator is not kept,
-    nor is a `cv` that is not a number: they are None after loading, which makes no difference to anything but another
-    `fit`.
+    nor is a `cv` that is not a number, nor are `extra_members` of an average in which none of them has remained: they
+    are None after loading, which makes no difference to anything but another `fit`.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def from_state(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Table
 
 
 def _setting(name: str, value: Any) -> Any:
-    if name in ("random_state", "cv") and not isinstance(value, (int, np.integer)):
+    if name in ("random_state", "cv", "extra_members") and not isinstance(value, (int, np.integer)):
         return None
     if isinstance(value, Mapping):  # of classes or columns, which keep their types in a list of pairs
         return [[plain(key), plain(of_key)] for key, of_key in value.items()]

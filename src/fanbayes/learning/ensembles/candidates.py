@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, Protocol
 
 from fanbayes.data.table import EncodedTable
 from fanbayes.data.views import Treatment, View
@@ -12,7 +12,7 @@ from fanbayes.learning.data import InMemoryData
 from fanbayes.learning.discriminative import fine_tune
 from fanbayes.learning.e_step import ThreadPool
 from fanbayes.learning.em import Problem
-from fanbayes.learning.ensembles.members import MemberNetwork
+from fanbayes.learning.ensembles.members import Fit, MemberNetwork
 from fanbayes.learning.level_prior import level_prior
 from fanbayes.learning.selection import NaiveBayes, Search, best_start
 from fanbayes.learning.starts import labelled_naive_bayes
@@ -30,6 +30,22 @@ CASES_PER_COMPONENT = 10
 MOST_STATES = 512
 # How much it costs to move a parameter from where EM found it, in cases (D1): from nearly what EM says to nearly free.
 STRENGTHS = (0.3, 0.03, 0.003)
+
+
+class AnyFamily(Protocol):
+    """What is fitted in every fold, in several sizes, as `Family`."""
+
+    @property
+    def treatment(self) -> Treatment: ...  # noqa: D102
+    @property
+    def sizes(self) -> Sequence[int]: ...  # noqa: D102
+    @property
+    def strengths(self) -> Sequence[float]: ...  # noqa: D102
+    @property
+    def title(self) -> str: ...  # noqa: D102
+    def kind(self, size: int) -> str: ...  # noqa: D102
+    def rows(self, view: View, table: EncodedTable, n_classes: int) -> Any: ...  # noqa: D102
+    def fit(self, rows: Any, size: int, seed: int) -> Sequence[Fit]: ...  # noqa: D102
 
 
 @dataclass(frozen=True)
@@ -50,6 +66,15 @@ class Family:
     strengths: Sequence[float]
     sizes: Sequence[int]
     n_init: int
+
+    @property
+    def title(self) -> str:
+        """What progress is reported as."""
+        return "networks" if self.treatment == "none" else f"networks ({self.treatment})"
+
+    def kind(self, size: int) -> str:
+        """What a member of a size is called."""
+        return "NB" if size == 1 else "FAN"
 
     def fit(self, rows: Rows, size: int, seed: int) -> list[MemberNetwork]:
         """Fit one size: as EM finds it, and fine-tuned. Not to the last digit: the average does not depend on it."""

@@ -11,6 +11,7 @@ from fanbayes.data.state import Arrays, State, entry, require
 from fanbayes.data.table import EncodedTable
 from fanbayes.data.views import View
 from fanbayes.learning.e_step import ThreadPool, posterior
+from fanbayes.learning.ensembles.extra import EstimatorFit
 from fanbayes.learning.ensembles.nb_forest import ForestPredictor
 from fanbayes.model.network import Network
 from fanbayes.model.state import FAN, network_state, read_network
@@ -58,7 +59,7 @@ class MemberNetwork:
         return cls(view, read_network(structure, arrays, view.schema, n_classes, FAN, normalised, bounded=True), origin)
 
 
-Fit = MemberNetwork | ForestPredictor
+Fit = MemberNetwork | ForestPredictor | EstimatorFit
 
 
 @dataclass(frozen=True)

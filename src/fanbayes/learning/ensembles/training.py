@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
@@ -21,7 +21,7 @@ from fanbayes.data.views import TrainingTable, Treatment, View
 from fanbayes.learning.completion import Completions, Imputer, filled, missing_cells, seldom_missing
 from fanbayes.learning.e_step import posterior
 from fanbayes.learning.ensembles.average import Average
-from fanbayes.learning.ensembles.candidates import LONE_THREAD, Effort, Family
+from fanbayes.learning.ensembles.candidates import LONE_THREAD, AnyFamily, Effort, Family
 from fanbayes.learning.ensembles.folds import Split
 from fanbayes.learning.ensembles.members import Fit, Member, MemberNetwork
 from fanbayes.learning.ensembles.nb_forest import fit_forest
@@ -32,7 +32,7 @@ from fanbayes.learning.kernel_density import fit_kernel
 
 Report = Callable[[str, int], None]
 Asked = tuple[EncodedTable, Ints] | None  # rows to judge in place of others, and these
-Kind = Literal["NB", "FAN", "kernel", "NB forest"]
+OWN_NAMES = ("NB", "FAN", "kernel", "NB forest")  # of kinds of candidates
 
 # Fits of units are kept if each has learnt from this share of the cases.
 MOST_ROWS = 0.75
@@ -100,7 +100,7 @@ class Grown:
     """What one unit says of a family: of each size its fits, as EM finds it and fine-tuned, and what they predict."""
 
     sizes: tuple[int, ...]
-    fits: tuple[list[MemberNetwork], ...]
+    fits: tuple[Sequence[Any], ...]
     p: tuple[list[Floats], ...]
 
 
@@ -110,18 +110,18 @@ class Candidate:
 
     Attributes
     ----------
-    kind : naive Bayes, FAN, the kernel density, or the forest of trees with naive Bayes in their nodes
+    kind : "NB", "FAN", "kernel", "NB forest", or the name of an extra member
     treatment : how the continuous columns are seen
-    family : of FAN, None of others
+    family : what it is fitted by, None of what is fitted to all rows at once
     size : number of components, 0 of what has none to choose
     number : which of the fits of a size it is: 0 as EM finds it, then fine-tuned
     fits : one for each unit, or one
     p : (n_judged, n_classes), p(c | x) of the rows judged, by what has not seen them
     """
 
-    kind: Kind
+    kind: str
     treatment: Treatment
-    family: Family | None
+    family: AnyFamily | None
     size: int
     number: int
     fits: tuple[Fit, ...]
@@ -203,13 +203,13 @@ class Outcome:
     log_score: float
 
 
-def n_steps(n_units: int, families: Sequence[Family], kernels: bool) -> int:
+def n_steps(n_units: int, families: Sequence[AnyFamily], kernels: bool) -> int:
     """How many steps will be reported."""
     return n_units * len(families) + kernels + 2
 
 
 def fit_average(
-    training: Training, units: Sequence[tuple[Split, int]], families: Sequence[Family], effort: Effort
+    training: Training, units: Sequence[tuple[Split, int]], families: Sequence[AnyFamily], effort: Effort
 ) -> Outcome:
     """Learn the average.
 
@@ -228,8 +228,9 @@ def fit_average(
     weight = rows.table.labelled_only().total_weight
     is_whole = rows is training.all_rows
     keep = is_whole and all(_labelled_weight(rows, train) >= MOST_ROWS * weight for (train, _), _ in units)
+    assert isinstance(families[0], Family)
     generative = replace(families[0], n_init=STARTS_OF_IMPUTER)
-    wanted = [(generative, imputer_size)]
+    wanted: list[tuple[AnyFamily, int]] = [(generative, imputer_size)]
     if not keep:
         wanted += [(m.family, m.size) for m in members if m.family is not None]
     fits = _refit(training, list(dict.fromkeys(wanted)))
@@ -246,7 +247,7 @@ def fit_average(
     return Outcome(average, members, [judged.log_score(m.p) for m in members], log_score)
 
 
-def _lone(training: Training, family: Family) -> Outcome:
+def _lone(training: Training, family: AnyFamily) -> Outcome:
     """Naive Bayes, where nothing can be held out; the fewer the cases, the more the classes' shares weigh.
 
     A joint distribution can leave out what is missing, so that nothing is filled in.
@@ -273,7 +274,7 @@ def _labelled_weight(rows: TrainingTable, weights: Floats) -> float:
 
 
 def _candidates(
-    training: Training, units: Sequence[tuple[Split, int]], families: Sequence[Family], fills: Mask
+    training: Training, units: Sequence[tuple[Split, int]], families: Sequence[AnyFamily], fills: Mask
 ) -> tuple[list[Candidate], Judged, int]:
     """Every size of every family, the rows judged, and the size that fills in holes.
 
@@ -284,11 +285,11 @@ def _candidates(
     first, *others = families
     folds = each(lambda split: fold_of(rows, first.treatment, split), splits)
     grown = [_grow(first, folds[0], rows.n_classes, seeds[0], None)]
-    report(_name(first), 1)
+    report(first.title, 1)
 
     def rest(unit: int) -> Grown:
         found = _grow(first, folds[unit], rows.n_classes, seeds[unit], grown[0].sizes)
-        report(_name(first), 1)
+        report(first.title, 1)
         return found
 
     grown += each(rest, range(1, len(units)))
@@ -311,10 +312,10 @@ def _candidates(
         seen = each(lambda split: fold_of(rows, treatment, split), splits)  # noqa: B023
         views[treatment] = [fold.completed(own) for fold, own in zip(seen, done)]
 
-    def of(task: tuple[Family, int, tuple[int, ...] | None]) -> Grown:
+    def of(task: tuple[AnyFamily, int, tuple[int, ...] | None]) -> Grown:
         family, unit, sizes = task
         result = _grow(family, views[family.treatment][unit], rows.n_classes, seeds[unit], sizes)
-        report(_name(family), 1)
+        report(family.title, 1)
         return result
 
     beginnings = each(of, [(family, 0, None) for family in others])
@@ -332,10 +333,6 @@ def _candidates(
     return found, judged, grown[0].sizes[size]
 
 
-def _name(family: Family) -> str:
-    return "networks" if family.treatment == "none" else f"networks ({family.treatment})"
-
-
 def fold_of(rows: TrainingTable, treatment: Treatment, split: Split) -> Fold:
     """Rows of a split, seen by what those to learn from tell about the classes."""
     train, test = split
@@ -351,7 +348,7 @@ def _cases_of(table: EncodedTable, weights: Floats) -> EncodedTable:
     return replace(table.only(keep), weights=None if (weights[keep] == 1).all() else weights[keep])
 
 
-def _grow(family: Family, fold: Fold, n_classes: int, seed: int, sizes: tuple[int, ...] | None) -> Grown:
+def _grow(family: AnyFamily, fold: Fold, n_classes: int, seed: int, sizes: tuple[int, ...] | None) -> Grown:
     """The sizes given, or one after the other until they are not better any more on the rows held out."""
     fits, p, scores = [], [], []
     patience = PATIENCE if len(fold.rows) < PATIENCE_FROM else LESS_PATIENCE
@@ -368,7 +365,7 @@ def _grow(family: Family, fold: Fold, n_classes: int, seed: int, sizes: tuple[in
     return Grown(tuple(family.sizes[:n]), tuple(fits[:n]), tuple(p[:n]))
 
 
-def _predictions(fold: Fold, fits: Sequence[Sequence[MemberNetwork]]) -> tuple[list[Floats], ...]:
+def _predictions(fold: Fold, fits: Sequence[Sequence[Fit]]) -> tuple[list[Floats], ...]:
     return tuple([fold.predict(fit) for fit in of_size] for of_size in fits)
 
 
@@ -395,12 +392,12 @@ def _first_completions(rows: Ints, folds: Sequence[Fold]) -> Completions | None:
 
 
 def _collected(
-    family: Family, folds: Sequence[Fold], grown: Sequence[Grown], judged: Judged, n_classes: int
+    family: AnyFamily, folds: Sequence[Fold], grown: Sequence[Grown], judged: Judged, n_classes: int
 ) -> list[Candidate]:
     """The candidates of a family, from what the units say of it."""
     return [
         Candidate(
-            "NB" if size == 1 else "FAN",
+            family.kind(size),
             family.treatment,
             family,
             size,
@@ -443,7 +440,7 @@ def _kernel(training: Training, treatment: Treatment, folds: Sequence[Fold], jud
 
 def _of_all_rows(
     training: Training,
-    kind: Kind,
+    kind: str,
     treatment: Treatment,
     fit: Callable[[View, EncodedTable, Ints | None, Asked], tuple[Fit, Floats]],
     folds: Sequence[Fold],
@@ -483,7 +480,7 @@ def _best(
     return [kept[k] for k in order], Pool(pool.weights[full], pool.exponents[full], pool.share), log_score
 
 
-def _refit(training: Training, wanted: Sequence[tuple[Family, int]]) -> dict[tuple[Family, int], list[MemberNetwork]]:
+def _refit(training: Training, wanted: Sequence[tuple[AnyFamily, int]]) -> dict[tuple[AnyFamily, int], list[Any]]:
     """Sizes of families fitted to all rows."""
     rows = training.all_rows
     seen = {}
