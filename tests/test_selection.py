@@ -26,7 +26,16 @@ def make_search(kind="fan", sizes=range(1, 9), criteria=("bic",), **changed):
 
 
 def fit_of(size, bic, icl=0.0):
-    return Fit(WORLD.network, size, Scores(0.0, 0, bic, 0.0, 0.0, icl), (0.0,), True, (), 0.0)
+    return Fit(
+        WORLD.network,
+        size,
+        Scores(0.0, 0, bic, 0.0, 0.0, icl),
+        (0.0,),
+        True,
+        (),
+        0.0,
+        PROBLEM.data.e_step(WORLD.network.terms),
+    )
 
 
 def fit_one(size, problem=PROBLEM, previous=None, **changed):

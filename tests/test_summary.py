@@ -184,3 +184,14 @@ def test_integers_and_floats_are_numbers():
     found = summary(pl.DataFrame({"a": [1, 2]}), labels) + summary(pl.DataFrame({"a": [0.5, 2.5]}), labels)
     assert found.schema("polars")["a"].dtype == "Float64"
     assert found.schema("polars")["a"].low == 0.5
+
+
+def test_categories_that_one_part_declares_and_another_has_as_text_are_all_known():
+    declared, text = pd.DataFrame({"c": pd.Categorical(["b"], ["b", "a"])}), pd.DataFrame({"c": ["new", "a"]})
+    labels = np.zeros(2, dtype=np.int32)
+    parts = [
+        summarise(list(frame_sources(nw.from_native(part))), [True], labels[: len(part)], None)
+        for part in (declared, text)
+    ]
+    for one, other in (parts, parts[::-1]):
+        assert (one + other).schema("pandas")["c"].levels == ("a", "b", "new")

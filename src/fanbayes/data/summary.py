@@ -89,13 +89,14 @@ class ColumnSummary:
                 "it the same type everywhere"
             )
         known = self if self.kinds or not other.kinds else other
+        levels, declared = _categories(self, other)
         found = replace(
             known,
             dtype=_dtype([part.dtype for part in (self, other) if part.kinds] or [self.dtype]),
             kinds=self.kinds | other.kinds,
             n_missing=None if self.n_missing is None or other.n_missing is None else self.n_missing + other.n_missing,
-            levels=_merged(self.levels, other.levels),
-            declared=_declared(self.declared, other.declared),
+            levels=levels,
+            declared=declared,
             moments=_sum_of(self.moments, other.moments, Moments.merged),
             counts=_sum_of(self.counts, other.counts, ClassCounts.__add__),
         )
@@ -337,11 +338,18 @@ def _merged(one: tuple[Level, ...], other: tuple[Level, ...]) -> tuple[Level, ..
     return tuple(sorted(levels, key=lambda level: (str(type(level)), level)))
 
 
-def _declared(one: tuple[Level, ...] | None, other: tuple[Level, ...] | None) -> tuple[Level, ...] | None:
-    """Categories that both types declare, in their order; those of either, sorted, where these differ."""
-    if one is None or other is None:
-        return other if one is None else one
-    return one if one == other else _merged(one, other)
+def _categories(one: ColumnSummary, other: ColumnSummary) -> tuple[tuple[Level, ...], tuple[Level, ...] | None]:
+    """Levels seen, and those that both types declare: in their order, or sorted where they differ.
+
+    Where one type declares categories and the other's values were looked through, they are as if seen.
+    """
+    if one.declared is not None and other.declared is not None:
+        return (), one.declared if one.declared == other.declared else _merged(one.declared, other.declared)
+    if not (one.kinds and other.kinds):  # one of them knows nothing
+        known = one if one.kinds or not other.kinds else other
+        return known.levels, known.declared
+    levels = (c.levels if c.declared is None else c.declared for c in (one, other))
+    return _merged(*levels), None
 
 
 def _dtype(found: Sequence[str]) -> str:

@@ -23,12 +23,12 @@ from fanbayes.data.views import Encodings, View
 from fanbayes.data.warning import warn
 from fanbayes.estimators.batched import of_rows
 from fanbayes.estimators.progress import progress
-from fanbayes.estimators.tabular import TableClassifier, check_numbers
+from fanbayes.estimators.tabular import Cases, TableClassifier, check_numbers
 from fanbayes.estimators.validation import require_choice, require_integer, require_real
 from fanbayes.explanation.contributions import Explanation, explain
 from fanbayes.explanation.description import describe_network
 from fanbayes.explanation.tables import arcs, feature_parameters
-from fanbayes.learning.data import InMemoryData
+from fanbayes.learning.data import InMemoryData, TrainingData
 from fanbayes.learning.e_step import Posterior, thread_pool
 from fanbayes.learning.em import Problem
 from fanbayes.learning.level_prior import level_prior
@@ -50,6 +50,7 @@ class Learnt:
     problem: Problem
     search: Search
     selection: Selection
+    cases: Cases | None = None  # the rows themselves, if they were at hand
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -77,7 +78,10 @@ class NetworkClassifier(TableClassifier):
     # ------------------------------------------------------------ fitting
 
     def _fit(self, *given: Any) -> Self:
-        learnt = self._learn(*given)
+        return self._take_best(self._learn(*given))
+
+    def _take_best(self, learnt: Learnt) -> Self:
+        """Take the best candidate, and warn of what may be wrong with it."""
         best = learnt.selection.best(learnt.search.criteria[0])
         self._set_learnt(learnt, learnt.selection, best)
         self._warn_of(learnt.selection.fits[best], learnt.search)
@@ -95,14 +99,22 @@ class NetworkClassifier(TableClassifier):
         table = table.fused()
         if max(search.sizes) > 1:  # there will be many passes: prepare for them
             table = table.collapsed().by_class()
-        problem = self._problem(table, len(cases.classes))
+        learnt = self._select(cases.classes, schema, self._problem(table, len(cases.classes)), search)
+        return replace(learnt, cases=cases)
+
+    def _select(self, classes: NDArray[Any], schema: Schema, problem: Problem, search: Search) -> Learnt:
+        """Search for the best network of some rows."""
         with progress(bool(self.verbose), search.criteria[0], len(search.sizes)) as report:
-            selection = select(problem, search, len(cases.classes), report)
-        return Learnt(cases.classes, schema, problem, search, selection)
+            selection = select(problem, search, len(classes), report)
+        return Learnt(classes, schema, problem, search, selection)
 
     def _problem(self, table: EncodedTable, n_classes: int) -> Problem:
         """What is maximised over these rows."""
-        data, options = InMemoryData(table, thread_pool(self._n_threads())), self._options()
+        return self._problem_of(InMemoryData(table, thread_pool(self._n_threads())), n_classes)
+
+    def _problem_of(self, data: TrainingData, n_classes: int) -> Problem:
+        """What is maximised over rows, wherever they are."""
+        options = self._options()
         if self.alpha == "auto":
             options = replace(options, level_prior=level_prior(data, n_classes))
         return Problem(data, options, self.algorithm == "cem")

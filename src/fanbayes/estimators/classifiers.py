@@ -6,19 +6,27 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from fanbayes.arrays import Floats
 from fanbayes.data.schema import Schema
+from fanbayes.data.state import Arrays, State, grouped, prefixed
 from fanbayes.data.table import EncodedTable
 from fanbayes.estimators.base import NetworkClassifier
+from fanbayes.estimators.incremental import IncrementalClassifier
+from fanbayes.estimators.tabular import Cases
 from fanbayes.estimators.validation import require_choice, require_integer, seed_of
+from fanbayes.learning.data import InMemoryData
+from fanbayes.learning.e_step import thread_pool
 from fanbayes.learning.scores import Criterion
 from fanbayes.learning.selection import Search
 from fanbayes.learning.structural_em import ArcSearch
+from fanbayes.learning.totals import SummedData, Totals, read_totals, totals_of
+from fanbayes.model.network import Terms
 from fanbayes.model.state import FAN
 from fanbayes.model.structure import Mixing, Structure, fan, finite_mixture, naive_bayes
 
@@ -26,11 +34,12 @@ from fanbayes.model.structure import Mixing, Structure, fan, finite_mixture, nai
 _ENOUGH_COMPONENTS = 100
 
 
-class NBClassifier(NetworkClassifier):
+class NBClassifier(IncrementalClassifier):
     """Naive Bayes: p(c) prod_i p(x_i | c), equation (10) of Monti & Cooper (1999).
 
     Discrete and continuous columns together, missing values left out of the product, unlabelled rows
-    learnt from by EM. Parameters and attributes that are not described here are as in `FANClassifier`.
+    learnt from by EM. `partial_fit` learns in pieces what `fit` learns at once. Parameters and attributes that
+    are not described here are as in `FANClassifier`.
 
     Parameters
     ----------
@@ -51,9 +60,66 @@ class NBClassifier(NetworkClassifier):
     """
 
     _kinds = (("class",),)
+    _totals: Totals  # of the rows that partial_fit was given
 
     def _search(self, classes: NDArray[Any], n_cases: float) -> Search:
         return Search(lambda _: naive_bayes(len(classes)), sizes=[1], max_iter=self.max_iter, tol=self.tol)
+
+    # ------------------------------------------------------------ in pieces
+
+    def _fit(self, *given: Any) -> Self:
+        learnt = self._learn(*given)
+        self._take_best(learnt)
+        self.__dict__.pop("_totals", None)
+        if learnt.cases is not None and learnt.problem.data.is_labelled and self.discretize == "none":
+            [fit] = learnt.selection.fits
+            structure, cases = fit.network.structure, learnt.cases
+            self._totals = totals_of(learnt.schema, structure, fit.statistics, partial(_observed, cases))
+        return self
+
+    def _learn_more(self, cases: Cases) -> Self:
+        """Add to the totals, and learn from them what `fit` would learn from all rows."""
+        unlabelled = np.flatnonzero(cases.present)[cases.labels < 0]
+        if len(unlabelled):
+            raise ValueError(
+                f"row {unlabelled[0]} of y has no label, and what partial_fit adds up are labelled rows; leave it out, "
+                "or give all rows to fit"
+            )
+        before: Totals | None = getattr(self, "_totals", None)
+        if before is None and hasattr(self, "classes_"):
+            raise ValueError(
+                "this classifier has no totals that rows could be added to, as some of the rows given to fit had no "
+                "label; begin anew with labelled rows"
+            )
+        schema, table = self._encoded(cases, before)
+        structure = naive_bayes(len(cases.classes))
+        data = InMemoryData(table.fused(), thread_pool(self._n_threads()))
+        statistics = data.e_step(Terms.nothing(structure, table.layout))
+        totals = totals_of(schema, structure, statistics, partial(_observed, cases))
+        if before is not None:
+            totals = before.at(schema.columns) + totals
+        problem = self._problem_of(SummedData.of(totals, schema), len(cases.classes))
+        search = self._search(cases.classes, problem.data.total_weight)
+        self._take_best(self._select(cases.classes, schema, problem, search))
+        self._totals = totals
+        return self
+
+    def _to_state(self) -> State:
+        values, arrays = super()._to_state()
+        return values, arrays | (prefixed("totals", self._totals.to_state()) if hasattr(self, "_totals") else {})
+
+    def _set_state(self, values: dict[str, Any], arrays: Arrays) -> None:
+        groups = grouped(arrays, ("", "totals"))
+        super()._set_state(values, groups[""])
+        if groups["totals"]:
+            self._totals = read_totals(groups["totals"], self.schema_, self.network_.structure)
+
+
+def _observed(cases: Cases, j: int) -> Floats:
+    """Cases of each class in which a column has a value (n_classes,)."""
+    rows = ~cases.sources[j].missing()
+    weights = None if cases.weights is None else cases.weights[rows]
+    return np.bincount(cases.labels[rows], weights, len(cases.classes)).astype(np.float64)
 
 
 @dataclass(eq=False, repr=False)

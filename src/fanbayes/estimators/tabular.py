@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Self, cast
 
@@ -27,6 +27,7 @@ from fanbayes.estimators.batched import answers, of_rows, table_in_batches
 from fanbayes.estimators.validation import (
     encode_labels,
     is_labelled,
+    labels_among,
     read_labels,
     read_rows,
     read_weights,
@@ -146,9 +147,13 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _fit_whole(self, *given: Any) -> Self:
         """`_fit`; if it fails, nothing has changed."""
+        return self._whole(self._fit, *given)
+
+    def _whole(self, learn: Callable[..., Self], *given: Any) -> Self:
+        """Learn from what was given; if it fails, nothing has changed."""
         before = dict(self.__dict__)
         try:
-            return self._fit(*given)
+            return learn(*given)
         except BaseException:
             self.__dict__ = before
             raise
@@ -158,10 +163,15 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Whether rows without a label are learnt from; else they are left out."""
         return self._is_generative
 
-    def _cases(self, X: Any, y: Any, sample_weight: Any) -> Cases:
-        """What `fit` was given, checked."""
+    def _cases(
+        self, X: Any, y: Any, sample_weight: Any, classes: NDArray[Any] | None = None, *, reset: bool = True
+    ) -> Cases:
+        """What `fit` was given, checked; labels are among `classes`, if these are known before.
+
+        With `reset`, the columns are the ones that the classifier has from now on, else those that it has.
+        """
         self._check_parameters()
-        rows = read_rows(self, X, reset=True)
+        rows = read_rows(self, X, reset=reset, training=True)
         y = read_labels(y, len(rows))
         weights = read_weights(sample_weight, len(rows))
         present = np.ones(len(rows), dtype=bool) if weights is None else weights > 0
@@ -170,7 +180,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if not present.all():
             rows, y = rows.take(present), y[present]
             weights = None if weights is None else weights[present]
-        classes, labels = encode_labels(y)
+        classes, labels = encode_labels(y) if classes is None else (classes, labels_among(classes, y))
         sources = list(rows.sources())
         is_category = category_mask(self.categorical_features, rows.names, [s.symbolic for s in sources])
         is_declared = not isinstance(self.categorical_features, str)
@@ -370,11 +380,15 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 def check_numbers(schema: Schema, table: EncodedTable) -> None:
     """Refuse numbers of which the distribution of their column can make nothing."""
     for j in schema.taken_as_they_are:
-        column, x = schema[j], table.numbers[:, schema.place[j]]
-        block = BLOCKS[column.distribution]
-        wrong = np.flatnonzero(block.refused(x))
-        if len(wrong):
-            raise ValueError(
-                f"column {column.name!r} holds {x[wrong[0]]:g} in row {wrong[0]}; as {column.distribution} it takes "
-                f"{block.takes}: correct it, or fit without it in distributions"
-            )
+        check_column(schema[j].name, schema[j].distribution, table.numbers[:, schema.place[j]])
+
+
+def check_column(name: str, distribution: str, x: Floats) -> None:
+    """Refuse numbers (n_rows,) of which a distribution can make nothing."""
+    block = BLOCKS[distribution]
+    wrong = np.flatnonzero(block.refused(x))
+    if len(wrong):
+        raise ValueError(
+            f"column {name!r} holds {x[wrong[0]]:g} in row {wrong[0]}; as {distribution} it takes {block.takes}: "
+            "correct it, or fit without it in distributions"
+        )

@@ -98,12 +98,13 @@ class Rows:
         return replace(self, content=kept)
 
 
-def read_rows(estimator: Any, X: Any, *, reset: bool) -> Rows:
+def read_rows(estimator: Any, X: Any, *, reset: bool, training: bool = False) -> Rows:
     """Rows of an array or data frame, names and number of its columns checked by scikit-learn.
 
     Parameters
     ----------
     reset : whether the estimator learns the names, or compares them with those it knows
+    training : whether the rows are learnt from: then no column may be absent
     """
     frame = as_frame(X)
     if frame is None:
@@ -115,7 +116,7 @@ def read_rows(estimator: Any, X: Any, *, reset: bool) -> Rows:
         names = getattr(estimator, "feature_names_in_", [f"x{j}" for j in range(X.shape[1])])
         return Rows(X, [str(n) for n in names])
     absent: list[str] = []
-    if not reset and getattr(estimator, "allow_missing_columns", False):
+    if not (reset or training) and getattr(estimator, "allow_missing_columns", False):
         frame, absent = _with_absent_columns(frame, getattr(estimator, "feature_names_in_", []))
     validate_data(estimator, frame.to_native(), reset=reset, skip_check_array=True)
     if absent:
@@ -221,6 +222,18 @@ def encode_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int32]]:
     labels = np.full(len(y), -1, dtype=np.int32)
     labels[labelled] = codes
     return classes, labels
+
+
+def labels_among(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.int32]:
+    """Class of each row (n_rows,) among those given, -1 where it is unlabelled."""
+    if not is_labelled(y).any():
+        return np.full(len(y), -1, dtype=np.int32)
+    found, labels = encode_labels(y)
+    place = {label: k for k, label in enumerate(classes.tolist())}
+    for label in found.tolist():
+        if label not in place:
+            raise ValueError(f"y holds {label!r:.60}, which is not among the classes {_short(classes.tolist())}")
+    return np.array([*(place[label] for label in found.tolist()), -1], dtype=np.int32)[labels]
 
 
 def read_weights(sample_weight: Any, n_rows: int) -> Floats | None:

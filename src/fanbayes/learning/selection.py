@@ -71,6 +71,7 @@ class Fit:
     converged: bool
     starts: tuple[Start, ...]
     seconds: float
+    statistics: Statistics  # of all rows, under the network
 
     @property
     def n_iter(self) -> int:
@@ -309,6 +310,7 @@ def _finished(
         converged=state.has_converged(least_gain) and at_rest,
         starts=starts,
         seconds=time.perf_counter() - began,
+        statistics=statistics,
     )
 
 

@@ -1,0 +1,99 @@
+"""Classifiers that learn from rows piece by piece: `partial_fit`."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.metaestimators import available_if
+
+from fanbayes.data.schema import Schema
+from fanbayes.data.summary import summarise
+from fanbayes.data.table import EncodedTable, encode_table
+from fanbayes.estimators.base import NetworkClassifier
+from fanbayes.estimators.tabular import Cases, check_column
+from fanbayes.estimators.validation import encode_labels, read_labels
+from fanbayes.learning.totals import Totals
+
+
+def _learns_in_pieces(clf: IncrementalClassifier) -> bool:
+    """Whether `partial_fit` is there; the reason why not is the cause of scikit-learn's error."""
+    reason = clf._needs_all_rows()
+    if reason is not None:
+        raise AttributeError(reason)
+    return True
+
+
+class IncrementalClassifier(NetworkClassifier):
+    """A classifier that learns from rows as they come."""
+
+    @available_if(_learns_in_pieces)  # type: ignore[untyped-decorator]
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from more rows.
+
+        Parameters
+        ----------
+        X : data frame or array-like of shape (n_samples, n_features)
+            The columns of the first call. Categories may be new, types may not.
+        y : array-like of shape (n_samples,)
+        classes : array-like of shape (n_classes,), optional
+            All classes that there will be; needed in the first call.
+        sample_weight : array-like of shape (n_samples,), optional
+            Case counts.
+
+        Returns
+        -------
+        self
+        """
+        return self._whole(self._partial_fit, X, y, classes, sample_weight)
+
+    def _needs_all_rows(self) -> str | None:
+        """Why it cannot learn in pieces, if so."""
+        if self.discretize == "mdlp":
+            return "discretize='mdlp' needs all rows at once; use fit, or bin by an MDLPDiscretizer of some rows"
+        return None
+
+    def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Self:
+        is_first = not hasattr(self, "classes_")
+        known = self._known_classes(classes, is_first)
+        cases = self._cases(X, y, sample_weight, known, reset=is_first)
+        for j, distribution in cases.distributions.items():
+            check_column(cases.sources[j].name, distribution, cases.sources[j].numbers())
+        return self._learn_more(cases)
+
+    @abstractmethod
+    def _learn_more(self, cases: Cases) -> Self:
+        """Learn from more rows."""
+
+    def _encoded(self, cases: Cases, before: Totals | None) -> tuple[Schema, EncodedTable]:
+        """What the columns are by all rows, and the rows that are new."""
+        columns = (cases.sources, cases.is_category, cases.labels, cases.weights)
+        summary, frame = summarise(*columns, missing=self.missing, where="this call"), cases.frame
+        if before is not None:
+            summary = before.summary(self.schema_.indicates, self.missing, "earlier calls") + summary
+            frame = self.schema_.frame
+        schema = summary.schema(frame, "none", cases.distributions, self.missing)
+        if before is None:
+            cases.warn_of_traps(schema)
+        table = encode_table(schema, cases.sources, len(cases.labels))
+        return schema, replace(table, labels=cases.labels, weights=cases.weights)
+
+    def _known_classes(self, given: Any, is_first: bool) -> NDArray[Any]:
+        """Classes of all calls: those given in the first."""
+        if given is None:
+            if is_first:
+                raise ValueError("the first call of partial_fit needs classes: all that y will ever hold")
+            return self.classes_
+        given = np.asarray(given)
+        classes, labels = encode_labels(read_labels(given, given.size))
+        if (labels < 0).any():
+            raise ValueError("classes has an entry that is missing; give the classes alone")
+        if not is_first and classes.tolist() != self.classes_.tolist():
+            raise ValueError(
+                f"classes is {classes.tolist()!r:.80}, but {self.classes_.tolist()!r:.80} in the first call; leave it "
+                "out, or begin anew with another classifier"
+            )
+        return classes if is_first else self.classes_
