@@ -1,7 +1,7 @@
 """Files that are whole or as they were, whatever happens while they are written.
 
-Everything that the library and the program write goes through `write_file`, or through `append_line` where lines
-are added to what is there.
+Everything that the library and the program write goes through `write_file` or `open_output`, or through `append_line`
+where lines are added to what is there.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import secrets
 import stat
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from io import FileIO
 
 if sys.platform != "win32":
@@ -41,16 +41,50 @@ def write_file(path: Path, data: bytes) -> None:
     OSError
         Of the kind that the system reports, with one sentence that names the file.
     """
+    with open_output(path) as output:
+        output.write(data)
+
+
+class Output:
+    """A file that is being written; an error of the system names it."""
+
+    def __init__(self, path: Path, file: FileIO) -> None:
+        self.path, self.file, self.size, self.closed = path, file, 0, False
+
+    def write(self, data: bytes) -> int:
+        """Write all of it."""
+        with _naming(self.path):
+            _write_all(self.file, data)
+        self.size += len(data)
+        return len(data)
+
+    def tell(self) -> int:
+        """How much was written."""
+        return self.size
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+    def close(self) -> None:
+        """Leave it to `open_output`, which alone knows whether the file is whole."""
+
+
+@contextmanager
+def open_output(path: Path) -> Iterator[Output]:
+    """A file that is written piece by piece as `write_file` does it in one: it is there when all of it is.
+
+    If the work fails on the way, or is stopped, the old file stays as it was.
+    """
     with _naming(path):
         target = _follow(os.fspath(path))
-        if isinstance(target, int):
-            with open(os.dup(target), "wb", buffering=0) as file:
-                _write_all(file, data)
-        elif os.path.exists(target) and not os.path.isfile(target):
-            with open(target, "wb", buffering=0) as file:
-                _write_all(file, data)
-        else:
-            _replace(target, data)
+    if isinstance(target, int) or (os.path.exists(target) and not os.path.isfile(target)):
+        with _naming(path):
+            file = open(os.dup(target) if isinstance(target, int) else target, "wb", buffering=0)  # noqa: SIM115
+        with file:
+            yield Output(path, file)
+    else:
+        with _replacing(path, target) as output:
+            yield output
 
 
 def append_line(path: Path, line: bytes) -> None:
@@ -107,28 +141,34 @@ def _follow(name: str) -> str | int:
     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
 
 
-def _replace(target: str, data: bytes) -> None:
+@contextmanager
+def _replacing(path: Path, target: str) -> Iterator[Output]:
     """Write beside a regular file, or one that is not there, then take its place."""
     folder = os.path.dirname(target)
-    if not os.path.isdir(folder):
-        raise FileNotFoundError(errno.ENOENT, f"there is no folder {folder}")
     old = None
-    if os.path.exists(target):
-        with open(target, "rb+", buffering=0) as file:  # a rename would replace what may not be written to
-            old = os.fstat(file.fileno())
-    _remove_stale(folder)
-    with _temporary(folder) as file:
-        _write_all(file, data)
-        _require_size(file, len(data))
-        if old is not None:
-            if sys.platform != "win32":
-                with suppress(PermissionError):  # only root gives files away
-                    os.fchown(file.fileno(), old.st_uid, old.st_gid)
-            os.chmod(file.name, stat.S_IMODE(old.st_mode))
-        os.fsync(file.fileno())
-        if sys.platform == "win32":
-            file.close()  # an open file cannot be renamed there
-        os.replace(file.name, target)
+    with _naming(path):
+        if not os.path.isdir(folder):
+            raise FileNotFoundError(errno.ENOENT, f"there is no folder {folder}")
+        if os.path.exists(target):
+            with open(target, "rb+", buffering=0) as file:  # a rename would replace what may not be written to
+                old = os.fstat(file.fileno())
+        _remove_stale(folder)
+    with ExitStack() as stack:
+        with _naming(path):
+            file = stack.enter_context(_temporary(folder))
+        output = Output(path, file)
+        yield output
+        with _naming(path):
+            _require_size(file, output.size)
+            if old is not None:
+                if sys.platform != "win32":
+                    with suppress(PermissionError):  # only root gives files away
+                        os.fchown(file.fileno(), old.st_uid, old.st_gid)
+                os.chmod(file.name, stat.S_IMODE(old.st_mode))
+            os.fsync(file.fileno())
+            if sys.platform == "win32":
+                file.close()  # an open file cannot be renamed there
+            os.replace(file.name, target)
 
 
 def _write_all(file: FileIO, data: bytes) -> None:
