@@ -81,6 +81,31 @@ def assert_sound(clf, X):
     assert set(clf.predict(X)) <= set(clf.classes_)
 
 
+# ---------------------------------------------------------------- the race
+
+
+def test_units_after_the_race_fit_what_may_become_a_member(monkeypatch):
+    monkeypatch.setattr(training, "ENOUGH_FOR_RACE", 20)  # rows of the first two of five units
+    grow, grown = training._grow, {}
+
+    def watched(family, fold, n_classes, seed, wanted):
+        found = grow(family, fold, n_classes, seed, wanted)
+        grown.setdefault(family, []).append(set(found.fits))
+        return found
+
+    monkeypatch.setattr(training, "_grow", watched)
+    columns, y = mixed(60)
+    clf = FANClassifierCV(random_state=0, n_jobs=1, cv=5).fit(pd.DataFrame(columns), y)
+    first, *others = grown.values()
+    assert first[0] == first[4]  # they fill in what is missing
+    assert [len(o) for o in (first, *others)] == [5] * 4
+    assert all(places[1] == places[0] >= places[2] == places[4] for places in others)
+    before, after = (sum(len(places[unit]) for places in others) for unit in (0, 4))
+    assert before > training._MOST_MEMBERS["default"] >= after
+    n_fits = dict(zip(clf.members_["model"], clf.members_["n_fits"]))
+    assert n_fits.get("FAN", n_fits.get("NB")) == 5
+
+
 # ---------------------------------------------------------------- probabilities and members
 
 

@@ -45,7 +45,7 @@ class AnyFamily(Protocol):
     def title(self) -> str: ...  # noqa: D102
     def kind(self, size: int) -> str: ...  # noqa: D102
     def rows(self, view: View, table: EncodedTable, n_classes: int) -> Any: ...  # noqa: D102
-    def fit(self, rows: Any, size: int, seed: int) -> Sequence[Fit]: ...  # noqa: D102
+    def fit(self, rows: Any, size: int, seed: int, numbers: Sequence[int] | None = None) -> Sequence[Fit]: ...  # noqa: D102
 
 
 @dataclass(frozen=True)
@@ -76,8 +76,14 @@ class Family:
         """What a member of a size is called."""
         return "NB" if size == 1 else "FAN"
 
-    def fit(self, rows: Rows, size: int, seed: int) -> list[MemberNetwork]:
-        """Fit one size: as EM finds it, and fine-tuned. Not to the last digit: the average does not depend on it."""
+    def fit(self, rows: Rows, size: int, seed: int, numbers: Sequence[int] | None = None) -> list[MemberNetwork]:
+        """Fit one size: as EM finds it, and fine-tuned. Not to the last digit: the average does not depend on it.
+
+        Parameters
+        ----------
+        numbers : which of the fits are wanted, increasing: 0 as EM finds it, then one for each strength; None: all
+        """
+        numbers = range(1 + len(self.strengths)) if numbers is None else numbers
         n_classes = rows.naive_bayes[0].structure.n_classes
         structure_of = lambda h: fan([h] * n_classes, "shared")  # noqa: E731
         search = Search(structure_of, self.sizes, n_init=self.n_init, max_iter=300, tol=1e-5, seed=seed)
@@ -85,11 +91,10 @@ class Family:
         if found is None:
             raise FloatingPointError("every start degenerated; look for columns of extreme values")
         network = found[0].network
-        tuned = fine_tune(rows.table, network, self.strengths, LONE_THREAD) if self.strengths else []
-        return [
-            MemberNetwork(rows.view, network),
-            *(MemberNetwork(rows.view, moved, "fine-tuned") for moved in tuned),
-        ]
+        strengths = [self.strengths[k - 1] for k in numbers if k]
+        tuned = fine_tune(rows.table, network, strengths, LONE_THREAD) if strengths else []
+        plain = [MemberNetwork(rows.view, network)] if 0 in numbers else []
+        return plain + [MemberNetwork(rows.view, moved, "fine-tuned") for moved in tuned]
 
     def rows(self, view: View, table: EncodedTable, n_classes: int) -> Rows:
         """Rows of a table, as the view shows them, to fit all sizes to."""

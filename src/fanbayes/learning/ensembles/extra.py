@@ -108,7 +108,9 @@ class ExtraFamily:
         """Rows of a table to fit to: those that have a label."""
         return view, table.labelled_only()
 
-    def fit(self, rows: tuple[View, EncodedTable], size: int, seed: int) -> list[EstimatorFit]:
+    def fit(
+        self, rows: tuple[View, EncodedTable], size: int, seed: int, numbers: Sequence[int] | None = None
+    ) -> list[EstimatorFit]:
         """Fit a clone; where it says nothing of its random state, with that of the seed."""
         view, table = rows
         assert table.labels is not None

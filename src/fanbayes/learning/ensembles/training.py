@@ -8,8 +8,9 @@ many fits as there are units (A0), exactly what was judged. Otherwise members ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,8 @@ MOST_ROWS = 0.75
 # rows are few and their score is mostly chance.
 PATIENCE = 2
 PATIENCE_FROM, LESS_PATIENCE = 1_000, 1
+# Rows held out that choose, of all candidates, those that the other units fit as well.
+ENOUGH_FOR_RACE = 200
 # Members are dropped, least weights first, as long as all that is dropped weighs less.
 NEGLIGIBLE = 0.05
 _MOST_MEMBERS: dict[Effort, int] = {"fast": 6, "default": 10, "best": 20}
@@ -86,8 +89,11 @@ class Fold:
 
     def log_score(self, p: Floats) -> float:
         """Mean log probability of the labels of the rows held out."""
-        truth = p[np.arange(len(p)), self.held_out.labels]
-        return float(self.held_out.case_weights @ np.log(truth + FLOOR) / self.held_out.total_weight)
+        return float(self.held_out.case_weights @ self.log_truth(p) / self.held_out.total_weight)
+
+    def log_truth(self, p: Floats) -> Floats:
+        """Log probabilities of the labels of the rows held out (n_held_out,)."""
+        return np.asarray(np.log(p[np.arange(len(p)), self.held_out.labels] + FLOOR))
 
     def log_density(self, predictor: MemberNetwork) -> float:
         """Sum of log p(x) of the rows held out, of as many values as they have."""
@@ -95,13 +101,15 @@ class Fold:
         return float(self.held_out.case_weights @ logsumexp(joint, axis=1))
 
 
+Place = tuple[int, int]  # a size, and the number of one of its fits: 0 as EM finds it, then fine-tuned
+
+
 @dataclass(frozen=True)
 class Grown:
-    """What one unit says of a family: of each size its fits, as EM finds it and fine-tuned, and what they predict."""
+    """What one unit says of a family: its fits, and what they predict of the rows held out."""
 
-    sizes: tuple[int, ...]
-    fits: tuple[Sequence[Any], ...]
-    p: tuple[list[Floats], ...]
+    fits: dict[Place, Any]
+    p: dict[Place, Floats]
 
 
 @dataclass(frozen=True)
@@ -223,18 +231,20 @@ def fit_average(
     if not units:
         return _lone(training, families[0])
     fills = seldom_missing(rows.table)
-    candidates, judged, imputer_size = _candidates(training, units, families, fills)
-    members, pool, log_score = _best(candidates, judged, _class_prior(rows), _MOST_MEMBERS[effort])
+    most = _MOST_MEMBERS[effort]
+    candidates, judged, imputer_size = _candidates(training, units, families, fills, most)
+    members, pool, log_score = _best(candidates, judged, _class_prior(rows), most)
     weight = rows.table.labelled_only().total_weight
     is_whole = rows is training.all_rows
     keep = is_whole and all(_labelled_weight(rows, train) >= MOST_ROWS * weight for (train, _), _ in units)
     assert isinstance(families[0], Family)
     generative = replace(families[0], n_init=STARTS_OF_IMPUTER)
-    wanted: list[tuple[AnyFamily, int]] = [(generative, imputer_size)]
-    if not keep:
-        wanted += [(m.family, m.size) for m in members if m.family is not None]
-    fits = _refit(training, list(dict.fromkeys(wanted)))
-    final = [m.fits if m.family is None or keep else (fits[m.family, m.size][m.number],) for m in members]
+    wanted: dict[AnyFamily, list[Place]] = {generative: [(imputer_size, 0)]}
+    for m in members:
+        if m.family is not None and not keep:
+            wanted.setdefault(m.family, []).append((m.size, m.number))
+    fits = _refit(training, wanted)
+    final = [m.fits if m.family is None or keep else (fits[m.family, m.size, m.number],) for m in members]
     if not is_whole:
         final = [_whole_forest(training) if m.kind == "NB forest" else own for m, own in zip(members, final)]
     training.report("members", 1)
@@ -242,7 +252,7 @@ def fit_average(
         tuple(Member(own) for own in final),
         pool,
         _class_prior(training.all_rows),
-        Imputer(fits[generative, imputer_size][0].network, rows.schema, fills),
+        Imputer(fits[generative, imputer_size, 0].network, rows.schema, fills),
     )
     return Outcome(average, members, [judged.log_score(m.p) for m in members], log_score)
 
@@ -254,11 +264,11 @@ def _lone(training: Training, family: AnyFamily) -> Outcome:
     """
     rows = training.all_rows
     fills = np.zeros_like(seldom_missing(rows.table))
-    fit = _refit(training, [(family, 1)])[family, 1]
+    fit = _refit(training, {family: [(1, 0)]})[family, 1, 0]
     share = 1.0 / (1.0 + rows.table.labelled_only().total_weight)
     pool = Pool(np.array([1.0 - share, share]), np.zeros(2), 1.0)
-    average = Average((Member(tuple(fit)),), pool, _class_prior(rows), Imputer(fit[0].network, rows.schema, fills))
-    member = Candidate("NB", family.treatment, family, 1, 0, tuple(fit), np.empty((0, rows.n_classes)))
+    average = Average((Member((fit,)),), pool, _class_prior(rows), Imputer(fit.network, rows.schema, fills))
+    member = Candidate("NB", family.treatment, family, 1, 0, (fit,), np.empty((0, rows.n_classes)))
     return Outcome(average, [member], [float("nan")], float("nan"))
 
 
@@ -274,63 +284,105 @@ def _labelled_weight(rows: TrainingTable, weights: Floats) -> float:
 
 
 def _candidates(
-    training: Training, units: Sequence[tuple[Split, int]], families: Sequence[AnyFamily], fills: Mask
+    training: Training, units: Sequence[tuple[Split, int]], families: Sequence[AnyFamily], fills: Mask, most: int
 ) -> tuple[list[Candidate], Judged, int]:
-    """Every size of every family, the rows judged, and the size that fills in holes.
+    """Sizes of every family that may be among the `most` members, the rows judged, and the size that fills in holes.
 
     The latter is the size of the first family, as EM finds it, that the rows held out are most probable under.
     """
     rows, each, report = training.rows, training.each, training.report
     splits, seeds = [split for split, _ in units], [seed for _, seed in units]
     first, *others = families
-    folds = each(lambda split: fold_of(rows, first.treatment, split), splits)
-    grown = [_grow(first, folds[0], rows.n_classes, seeds[0], None)]
-    report(first.title, 1)
+    views: dict[Treatment, list[Fold]] = {}
+    for treatment in dict.fromkeys(f.treatment for f in families):
+        views[treatment] = each(lambda split: fold_of(rows, treatment, split), splits)  # noqa: B023
 
-    def rest(unit: int) -> Grown:
-        found = _grow(first, folds[unit], rows.n_classes, seeds[unit], grown[0].sizes)
-        report(first.title, 1)
-        return found
-
-    grown += each(rest, range(1, len(units)))
-    density = np.sum([[f.log_density(fit[0]) for fit in g.fits] for f, g in zip(folds, grown)], axis=0)
-    size = int(np.argmax(density))
-
-    def completions(unit: int) -> Completions:
-        imputer = Imputer(grown[unit].fits[size][0].network, rows.schema, fills)
-        return imputer.complete(folds[unit].held_out, LONE_THREAD, N_POINTS_HELD_OUT)
-
-    is_filled = bool((missing_cells(rows.table) & fills).any())
-    done = each(completions, range(len(units))) if is_filled else [None] * len(units)
-    folds = [fold.completed(own) for fold, own in zip(folds, done)]
-    if is_filled:
-        grown = [replace(g, p=_predictions(f, g.fits)) for f, g in zip(folds, grown)]
-    judged = _judged(rows, folds, training.groups)
-    found = _collected(first, folds, grown, judged, rows.n_classes)
-    views: dict[Treatment, list[Fold]] = {first.treatment: folds}
-    for treatment in dict.fromkeys(f.treatment for f in others if f.treatment not in views):
-        seen = each(lambda split: fold_of(rows, treatment, split), splits)  # noqa: B023
-        views[treatment] = [fold.completed(own) for fold, own in zip(seen, done)]
-
-    def of(task: tuple[AnyFamily, int, tuple[int, ...] | None]) -> Grown:
-        family, unit, sizes = task
-        result = _grow(family, views[family.treatment][unit], rows.n_classes, seeds[unit], sizes)
+    def of(task: tuple[AnyFamily, int, Collection[Place] | None]) -> Grown:
+        family, unit, wanted = task
+        result = _grow(family, views[family.treatment][unit], rows.n_classes, seeds[unit], wanted)
         report(family.title, 1)
         return result
 
-    beginnings = each(of, [(family, 0, None) for family in others])
-    tasks = [(f, unit, b.sizes) for unit in range(1, len(units)) for f, b in zip(others, beginnings)]
-    remaining = each(of, tasks)
-    for k, (family, beginning) in enumerate(zip(others, beginnings)):
-        own = [beginning, *remaining[k :: len(others)]]
-        found += _collected(family, views[family.treatment], own, judged, rows.n_classes)
-    found.append(_forest(training, folds, judged))
-    report("forest", 1)
+    grown = [of((first, 0, None))]
+    grown += each(of, [(first, unit, grown[0].fits.keys()) for unit in range(1, len(units))])
+    folds = views[first.treatment]
+    density = {size: sum(f.log_density(g.fits[size, 0]) for f, g in zip(folds, grown)) for size, _ in grown[0].fits}
+    size = max(density, key=lambda size: density[size])
+
+    def completions(unit: int) -> Completions:
+        imputer = Imputer(grown[unit].fits[size, 0].network, rows.schema, fills)
+        return imputer.complete(folds[unit].held_out, LONE_THREAD, N_POINTS_HELD_OUT)
+
+    if (missing_cells(rows.table) & fills).any():
+        done = each(completions, range(len(units)))
+        for treatment, seen in views.items():
+            views[treatment] = [fold.completed(own) for fold, own in zip(seen, done)]
+        folds = views[first.treatment]
+        grown = [Grown(g.fits, {at: f.predict(fit) for at, fit in g.fits.items()}) for f, g in zip(folds, grown)]
+    judged = _judged(rows, folds, training.groups)
+
+    def of_all_rows(treatment: Treatment | None) -> Candidate:
+        if treatment is None:
+            return _forest(training, folds, judged)
+        return _kernel(training, treatment, views[treatment], judged)
+
+    kernels: list[Treatment] = []
     if training.kernels and rows.table.n_rows <= MOST_FOR_KERNELS:
-        seen_by: list[Treatment] = [t for t in ("normal_scores", "decorrelate") if t in views] or [first.treatment]
-        found += each(lambda treatment: _kernel(training, treatment, views[treatment], judged), seen_by)
+        kernels = [t for t in ("normal_scores", "decorrelate") if t in views] or [first.treatment]
+    of_rows = [partial(of_all_rows, treatment) for treatment in (None, *kernels)]  # they take longest
+    results = each(lambda task: task(), [*of_rows, *(partial(of, (family, 0, None)) for family in others)])
+    without_folds, beginnings = results[: len(of_rows)], results[len(of_rows) :]
+    report("forest", 1)
+    if kernels:
         report("kernel densities", 1)
-    return found, judged, grown[0].sizes[size]
+    found = _collected(first, folds, grown, judged, rows.n_classes)
+    for family, own in zip(others, _raced(of, each, others, beginnings, folds, grown, most)):
+        found += _collected(family, views[family.treatment], own, judged, rows.n_classes)
+    return found + without_folds, judged, size
+
+
+def _raced(
+    of: Callable[[tuple[AnyFamily, int, Collection[Place] | None]], Grown],
+    each: Map,
+    families: Sequence[AnyFamily],
+    beginnings: Sequence[Grown],
+    folds: Sequence[Fold],
+    known: Sequence[Grown],
+    most: int,
+) -> list[list[Grown]]:
+    """What the units say of each family: the first ones of all sizes, the others only of what may become a member.
+
+    The units of the race are as many as hold out ENOUGH_FOR_RACE rows. By these the candidates are weighed, and those
+    of the greatest weights go on.
+
+    Parameters
+    ----------
+    of : fits what is wanted of a family in a unit
+    beginnings : what the first unit says, which has chosen the sizes
+    folds : of the first family; the same rows are held out by those of others
+    known : what the units say of the first family, which competes with the others
+    most : how many may become members
+    """
+    n_rows = np.cumsum([len(fold.rows) for fold in folds])
+    n_race = 1 + int(np.searchsorted(n_rows[:-1], ENOUGH_FOR_RACE))
+    grown = [[g] for g in beginnings]
+
+    def go_on(units: range, wanted: Sequence[Collection[Place]]) -> None:
+        found = each(of, [(f, unit, own) for unit in units for f, own in zip(families, wanted)])
+        for k, of_family in enumerate(grown):
+            of_family += found[k :: len(families)]
+
+    go_on(range(1, n_race), [g[0].fits.keys() for g in grown])
+    if n_race == len(folds):
+        return grown
+    runners = [(k, at) for k, g in enumerate([known, *grown]) for at in g[0].fits]
+    p = [[g[unit].p for unit in range(n_race)] for g in [known, *grown]]
+    log_p = np.array([np.concatenate([f.log_truth(own[at]) for f, own in zip(folds, p[k])]) for k, at in runners])
+    cases = np.concatenate([fold.held_out.case_weights for fold in folds[:n_race]])
+    ahead = {runners[k] for k in np.argsort(-stack(log_p.T, cases), kind="stable")[:most]}
+    wanted = [[at for at in g[0].fits if (k, at) in ahead] for k, g in enumerate(grown, 1)]
+    go_on(range(n_race, len(folds)), wanted)
+    return grown
 
 
 def fold_of(rows: TrainingTable, treatment: Treatment, split: Split) -> Fold:
@@ -348,25 +400,25 @@ def _cases_of(table: EncodedTable, weights: Floats) -> EncodedTable:
     return replace(table.only(keep), weights=None if (weights[keep] == 1).all() else weights[keep])
 
 
-def _grow(family: AnyFamily, fold: Fold, n_classes: int, seed: int, sizes: tuple[int, ...] | None) -> Grown:
-    """The sizes given, or one after the other until they are not better any more on the rows held out."""
-    fits, p, scores = [], [], []
+def _grow(family: AnyFamily, fold: Fold, n_classes: int, seed: int, wanted: Collection[Place] | None) -> Grown:
+    """What is wanted, or size after size, all fits of each, until they are not better any more on the rows held out."""
+    fits: dict[Place, Any] = {}
+    p: dict[Place, Floats] = {}
+    scores: list[float] = []
     patience = PATIENCE if len(fold.rows) < PATIENCE_FROM else LESS_PATIENCE
     rows = family.rows(fold.view, fold.training, n_classes)
-    for size in family.sizes if sizes is None else sizes:
-        found = family.fit(rows, size, seed)
-        predicted = [fold.predict(fit) for fit in found]
-        fits.append(found)
-        p.append(predicted)
-        scores.append(max(fold.log_score(q) for q in predicted))
-        if sizes is None and len(scores) - 1 - int(np.argmax(scores)) == patience:
+    for size in family.sizes if wanted is None else sorted({size for size, _ in wanted}):
+        numbers = [k for k in range(1 + len(family.strengths)) if wanted is None or (size, k) in wanted]
+        for number, fit in zip(numbers, family.fit(rows, size, seed, numbers)):
+            fits[size, number] = fit
+            p[size, number] = fold.predict(fit)
+        scores.append(max(fold.log_score(p[size, number]) for number in numbers))
+        if wanted is None and len(scores) - 1 - int(np.argmax(scores)) == patience:
             break
-    n = len(fits) if sizes is not None else min(len(fits), int(np.argmax(scores)) + 2)
-    return Grown(tuple(family.sizes[:n]), tuple(fits[:n]), tuple(p[:n]))
-
-
-def _predictions(fold: Fold, fits: Sequence[Sequence[Fit]]) -> tuple[list[Floats], ...]:
-    return tuple([fold.predict(fit) for fit in of_size] for of_size in fits)
+    if wanted is None:  # and one size more than the best
+        last = family.sizes[min(len(scores) - 1, int(np.argmax(scores)) + 1)]
+        fits = {at: fit for at, fit in fits.items() if at[0] <= last}
+    return Grown(fits, p)
 
 
 def _judged(rows: TrainingTable, folds: Sequence[Fold], groups: Ints | None) -> Judged:
@@ -402,11 +454,10 @@ def _collected(
             family,
             size,
             number,
-            tuple(g.fits[at][number] for g in grown),
-            judged.mean(folds, [g.p[at][number] for g in grown], n_classes),
+            tuple(g.fits[size, number] for g in grown),
+            judged.mean(folds, [g.p[size, number] for g in grown], n_classes),
         )
-        for at, size in enumerate(grown[0].sizes)
-        for number in range(len(family.strengths) + 1)
+        for size, number in grown[-1].fits
     ]
 
 
@@ -480,12 +531,14 @@ def _best(
     return [kept[k] for k in order], Pool(pool.weights[full], pool.exponents[full], pool.share), log_score
 
 
-def _refit(training: Training, wanted: Sequence[tuple[AnyFamily, int]]) -> dict[tuple[AnyFamily, int], list[Any]]:
-    """Sizes of families fitted to all rows."""
+def _refit(training: Training, wanted: Mapping[AnyFamily, Sequence[Place]]) -> dict[tuple[AnyFamily, int, int], Any]:
+    """Fits of families to all rows."""
     rows = training.all_rows
-    seen = {}
-    for family in dict.fromkeys(family for family, _ in wanted):
+    seen, tasks = {}, []
+    for family, places in wanted.items():
         view, table = rows.view(family.treatment, rows.labels)
         seen[family] = family.rows(view, view.mix(table).fused(), rows.n_classes)
-    fits = training.each(lambda w: w[0].fit(seen[w[0]], w[1], training.seed), wanted)
-    return dict(zip(wanted, fits))
+        for size in dict.fromkeys(size for size, _ in places):
+            tasks.append((family, size, sorted({number for other, number in places if other == size})))
+    fits = training.each(lambda task: task[0].fit(seen[task[0]], task[1], training.seed, task[2]), tasks)
+    return {(f, size, k): fit for (f, size, numbers), own in zip(tasks, fits) for k, fit in zip(numbers, own)}
