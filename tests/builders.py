@@ -13,7 +13,7 @@ from fanbayes.data.table import EncodedTable, Layout
 from fanbayes.files.dataset import Dataset, from_columns
 from fanbayes.learning.data import InMemoryData
 from fanbayes.learning.em import Problem
-from fanbayes.learning.partitioned import PartitionedData, PartitionedTable, added_up
+from fanbayes.learning.partitioned import PartitionedData, PartitionedTable, added_up, training_data
 from fanbayes.model.blocks import EstimationOptions
 from fanbayes.model.blocks.linear_gaussian import LAMBDA
 from fanbayes.model.blocks.normal import KAPPA, A, B
@@ -234,7 +234,7 @@ def in_parts(table: EncodedTable, n_parts: int = 4, kind: type[InMemoryData] = I
     of_part = np.array([0, 1, 1, 2, 1, 0, 1])[np.arange(table.n_rows) % 7] % (n_parts - 1)
     parts = LocalParts(tuple(table.only(of_part == k) for k in range(n_parts)))
     n_classes = int(table.labels.max()) + 1
-    return PartitionedTable(parts, table.layout, n_classes, table.total_weight).data(kind, None)
+    return training_data(PartitionedTable(parts, table.layout, n_classes, table.total_weight), None, kind)
 
 
 def toy_dataset(labels, name="toy", **changes) -> Dataset:

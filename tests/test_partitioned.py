@@ -6,9 +6,8 @@ import builders
 import numpy as np
 import pytest
 
-from fanbayes.learning.data import InMemoryData
 from fanbayes.learning.full_covariance import FullCovarianceData
-from fanbayes.learning.partitioned import PartitionedTable, added_up
+from fanbayes.learning.partitioned import PartitionedTable, added_up, training_data
 
 
 def test_a_sum_has_a_shape_of_its_own():
@@ -23,7 +22,7 @@ def test_the_same_rows_are_chosen_as_in_memory():
     world = builders.make_world(0, "fan", 3, levels=(2, 3, 5), n=5000, unlabelled=0.2)
     whole = world.table.fused().subsample(500)
     parts = builders.LocalParts(tuple(world.table.only(np.arange(5000) % 9 == k) for k in range(9)))
-    data = PartitionedTable(parts, world.table.layout, 3, world.table.total_weight).fused().data(InMemoryData, None)
+    data = training_data(PartitionedTable(parts, world.table.layout, 3, world.table.total_weight).fused(), None)
     few = data.subsample(500).table
     assert few.n_rows == whole.n_rows
     np.testing.assert_array_equal(np.sort(few.fingerprint), np.sort(whole.fingerprint))

@@ -166,7 +166,7 @@ def test_no_step_of_em_falls(make, holes, unlabelled, hard):
     _, table = clf._cases(X, y, None).encoded("none")
     labelled = table.only(table.labels >= 0)
     naive = NBClassifier().fit(X[table.labels >= 0], y[table.labels >= 0]).network_
-    tree = best_tree(completed(labelled, naive, None), 0.0, full=True, root=None, pool=None)
+    tree = best_tree(completed(labelled, naive, None), 0.0, full=True, root=None)
     layout = tree_layout(table.layout, tree)
     problem = Problem(tree_data(layout, table, None), EstimationOptions(), hard=hard, accelerate=False)
     model = Model(fan([2, 2], "shared"), layout, problem.options)
@@ -282,8 +282,8 @@ def test_the_tree_is_the_best_of_all(seed, full):
     _, table = TANClassifier()._cases(X, y, None).encoded("none")
     rows = completed(table, NBClassifier().fit(X, y).network_, None)
     price = 2.0
-    found = best_tree(rows, price, full=full, root=None, pool=None)
-    weights = _Weights(rows, 0.0 if full else price, None)
+    found = best_tree(rows, price, full=full, root=None)
+    weights = _Weights(rows, 0.0 if full else price)
     n, n_discrete = weights.n_columns, weights.n_discrete
     worth = {i: dict(zip(range(n), weights.of(i, np.arange(n)))) for i in range(n)}
     best = -np.inf
@@ -297,7 +297,7 @@ def test_the_tree_is_the_best_of_all(seed, full):
         best = max(best, sum(worth[p][i] for i, p in enumerate(parents) if p >= 0))
     own = sum(worth[p][i] for i, p in enumerate(found.parent) if p >= 0)
     assert own == pytest.approx(best, abs=1e-9)
-    gross = _Weights(rows, 0.0, None)
+    gross = _Weights(rows, 0.0)
     for i, p in enumerate(found.parent):
         expected = gross.of(p, np.array([i]))[0] if p >= 0 else 0.0
         assert found.weight[i] == pytest.approx(expected, abs=1e-9)

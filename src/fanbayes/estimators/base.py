@@ -6,7 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,15 +23,16 @@ from fanbayes.data.views import Encodings, View
 from fanbayes.data.warning import warn
 from fanbayes.estimators.batched import of_rows
 from fanbayes.estimators.progress import progress
-from fanbayes.estimators.tabular import Cases, TableClassifier, check_numbers
-from fanbayes.estimators.validation import require_choice, require_integer, require_real
+from fanbayes.estimators.tabular import Cases, TableClassifier
+from fanbayes.estimators.validation import is_dask, require_choice, require_integer, require_real
 from fanbayes.explanation.contributions import Explanation, explain
 from fanbayes.explanation.description import describe_network
 from fanbayes.explanation.tables import arcs, feature_parameters
-from fanbayes.learning.data import InMemoryData, TrainingData
+from fanbayes.learning.data import TrainingData
 from fanbayes.learning.e_step import Posterior, thread_pool
 from fanbayes.learning.em import Problem
 from fanbayes.learning.level_prior import level_prior
+from fanbayes.learning.partitioned import PartitionedTable, training_data
 from fanbayes.learning.predictor import NetworkPredictor
 from fanbayes.learning.scores import Criterion
 from fanbayes.learning.selection import Fit, Search, Selection, select
@@ -39,6 +40,9 @@ from fanbayes.learning.structural_em import ArcSearch
 from fanbayes.model.blocks import EstimationOptions, of_numbers
 from fanbayes.model.blocks.base import Estimator, Tying
 from fanbayes.model.network import Network
+
+if TYPE_CHECKING:
+    from fanbayes.estimators.on_dask import DaskCases
 
 
 @dataclass(frozen=True)
@@ -89,10 +93,9 @@ class NetworkClassifier(TableClassifier):
 
     def _learn(self, X: Any, y: Any, sample_weight: Any, criteria: tuple[Criterion, ...] = ()) -> Learnt:
         """Search for the best network by all criteria, by default the classifier's own."""
-        cases = self._cases(X, y, sample_weight)
+        cases = self._cases_of(X, y, sample_weight)
         schema, table = cases.encoded(self.discretize, self.missing)
         cases.warn_of_traps(schema)
-        check_numbers(schema, table)
         search = self._search(cases.classes, table.total_weight)
         search = replace(search, criteria=criteria or search.criteria)
         search = replace(search, arcs=self._arcs(schema, table))
@@ -100,7 +103,7 @@ class NetworkClassifier(TableClassifier):
         if max(search.sizes) > 1:  # there will be many passes: prepare for them
             table = table.collapsed().by_class()
         learnt = self._select(cases.classes, schema, self._problem(table, len(cases.classes)), search)
-        return replace(learnt, cases=cases)
+        return replace(learnt, cases=cases if isinstance(cases, Cases) else None)
 
     def _select(self, classes: NDArray[Any], schema: Schema, problem: Problem, search: Search) -> Learnt:
         """Search for the best network of some rows."""
@@ -108,9 +111,18 @@ class NetworkClassifier(TableClassifier):
             selection = select(problem, search, len(classes), report)
         return Learnt(classes, schema, problem, search, selection)
 
-    def _problem(self, table: EncodedTable, n_classes: int) -> Problem:
+    def _cases_of(self, X: Any, y: Any, sample_weight: Any) -> Cases | DaskCases:
+        """What `fit` was given, checked, in memory or in the partitions of a table of Dask."""
+        if not is_dask(X):
+            return self._cases(X, y, sample_weight)
+        from fanbayes.estimators.on_dask import dask_cases
+
+        self._check_parameters()
+        return dask_cases(self, X, y, sample_weight)
+
+    def _problem(self, table: EncodedTable | PartitionedTable, n_classes: int) -> Problem:
         """What is maximised over these rows."""
-        return self._problem_of(InMemoryData(table, thread_pool(self._n_threads())), n_classes)
+        return self._problem_of(training_data(table, thread_pool(self._n_threads())), n_classes)
 
     def _problem_of(self, data: TrainingData, n_classes: int) -> Problem:
         """What is maximised over rows, wherever they are."""
@@ -137,7 +149,7 @@ class NetworkClassifier(TableClassifier):
             found[j] = distribution
         return {j: distribution for j, distribution in found.items() if distribution != Column.distribution}
 
-    def _arcs(self, schema: Schema, table: EncodedTable) -> ArcSearch | None:
+    def _arcs(self, schema: Schema, table: EncodedTable | PartitionedTable) -> ArcSearch | None:
         """How arcs between features are found; None where there are none."""
         return None
 
@@ -224,6 +236,8 @@ class NetworkClassifier(TableClassifier):
         -------
         ndarray of shape (n_samples, n_classes)
         """
+        if is_dask(X):
+            return self._predicted("predict_joint_log_proba", X, len(self.classes_))
         check_is_fitted(self)
         table = self._table(X)
         joint = self._run(table, "log_joint")
@@ -238,6 +252,8 @@ class NetworkClassifier(TableClassifier):
         -------
         ndarray of shape (n_samples,)
         """
+        if is_dask(X):
+            return self._predicted("score_samples", X, None)
         density: Floats = logsumexp(self.predict_joint_log_proba(X), axis=1)
         return density
 

@@ -22,6 +22,7 @@ from fanbayes.estimators.tabular import Cases
 from fanbayes.estimators.validation import require_choice, require_integer, seed_of
 from fanbayes.learning.data import InMemoryData
 from fanbayes.learning.e_step import thread_pool
+from fanbayes.learning.partitioned import PartitionedTable
 from fanbayes.learning.scores import Criterion
 from fanbayes.learning.selection import Search
 from fanbayes.learning.structural_em import ArcSearch
@@ -315,7 +316,7 @@ class FANClassifier(_HiddenClassifier):
         found = self._search_for(max(sizes), len(classes), n_cases)
         return replace(found, structure_of=lambda _: fan(sizes, "per_class"), per_class=False)
 
-    def _arcs(self, schema: Schema, table: EncodedTable) -> ArcSearch | None:
+    def _arcs(self, schema: Schema, table: EncodedTable | PartitionedTable) -> ArcSearch | None:
         return None if self.tree == "none" else ArcSearch(table.collapsed(), self.tree == "full", None, schema.apart)
 
     @property

@@ -18,6 +18,7 @@ from fanbayes.estimators.validation import require_choice, require_real
 from fanbayes.learning.e_step import thread_pool
 from fanbayes.learning.em import Problem
 from fanbayes.learning.full_covariance import FullCovarianceData, FullCovariancePredictor
+from fanbayes.learning.partitioned import PartitionedTable, training_data
 from fanbayes.learning.selection import Search
 from fanbayes.model.blocks import EstimationOptions
 from fanbayes.model.blocks.base import Estimator, Tying
@@ -111,10 +112,10 @@ class MDAClassifier(FANClassifier):
     def _search(self, classes: NDArray[Any], n_cases: float) -> Search:
         return replace(super()._search(classes, n_cases), per_class=self.n_components == "auto")
 
-    def _problem(self, table: EncodedTable, n_classes: int) -> Problem:
+    def _problem(self, table: EncodedTable | PartitionedTable, n_classes: int) -> Problem:
         simpler = super()._problem(table, n_classes)
         options = replace(simpler.options, covariance="full", prior_strength=float(self.prior_strength))
-        data = FullCovarianceData(table, thread_pool(self._n_threads()))
+        data = training_data(table, thread_pool(self._n_threads()), FullCovarianceData)
         return replace(simpler, data=data, options=options, simpler=simpler)
 
     # ------------------------------------------------------------ looking inside

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from traceback import clear_frames
 from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
@@ -26,6 +27,7 @@ from fanbayes.data.views import Encodings, TrainingTable, training_table
 from fanbayes.estimators.batched import answers, of_rows, table_in_batches
 from fanbayes.estimators.validation import (
     encode_labels,
+    is_dask,
     is_labelled,
     labels_among,
     read_labels,
@@ -75,7 +77,9 @@ class Cases:
     ) -> tuple[Schema, EncodedTable]:
         """What the columns are, binned or not, with or without indicators, and the rows."""
         columns = (self.sources, self.is_category, self.frame)
-        return learn_table(*columns, self.labels, self.weights, discretize, self.distributions, missing)
+        schema, table = learn_table(*columns, self.labels, self.weights, discretize, self.distributions, missing)
+        check_numbers(schema, table)
+        return schema, table
 
     def training_table(self) -> TrainingTable:
         """The rows, encoded once, for models that see the columns in several ways."""
@@ -154,8 +158,10 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         before = dict(self.__dict__)
         try:
             return learn(*given)
-        except BaseException:
+        except BaseException as error:
             self.__dict__ = before
+            if is_dask(given[0]):
+                clear_frames(error.__traceback__)  # where somebody looks at the error, the workers let go all the same
             raise
 
     @property
@@ -238,6 +244,8 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         -------
         ndarray of shape (n_samples, n_classes), in the order of `classes_`
         """
+        if is_dask(X):
+            return self._predicted("predict_proba", X, len(self.classes_))
         return self._posterior(X, "proba")
 
     def predict_proba_batches(self, X: Any) -> Iterator[Floats]:
@@ -259,7 +267,17 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     @of_rows
     def predict_log_proba(self, X: Any) -> Floats:
         """Log p(c | x), as `predict_proba`, without underflow."""
+        if is_dask(X):
+            return self._predicted("predict_log_proba", X, len(self.classes_))
         return self._posterior(X, "log_proba")
+
+    def _predicted(self, method: str, X: Any, n_columns: int | None, dtype: Any = np.float64) -> NDArray[Any]:
+        """What a method says of a table of Dask, as an array of Dask that is computed when it is asked for."""
+        from fanbayes.estimators.on_dask import predicted
+
+        check_is_fitted(self)
+        found: NDArray[Any] = predicted(self, method, X, n_columns, dtype)
+        return found
 
     def _posterior(self, X: Any, what: Literal["proba", "log_proba"]) -> Floats:
         check_is_fitted(self)
@@ -277,6 +295,8 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         -------
         ndarray of shape (n_samples,)
         """
+        if is_dask(X):
+            return self._predicted("predict", X, None, self.classes_.dtype)
         best = np.argmax(self.predict_log_proba(X), axis=1)
         chosen: NDArray[Any] = self.classes_[best]
         return chosen
@@ -289,6 +309,10 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         float
         """
         check_is_fitted(self)
+        if is_dask(X):
+            from fanbayes.estimators.on_dask import score
+
+            return score(self, X, y, sample_weight)
         predicted = self.predict(X)
         y = read_labels(y, len(predicted))
         known = is_labelled(y)

@@ -12,6 +12,7 @@ from fanbayes.data.schema import Schema
 from fanbayes.data.table import EncodedTable
 from fanbayes.estimators.base import NetworkClassifier
 from fanbayes.estimators.validation import require_choice
+from fanbayes.learning.partitioned import PartitionedTable
 from fanbayes.learning.scores import Criterion
 from fanbayes.learning.selection import Search
 from fanbayes.learning.structural_em import ArcSearch
@@ -79,7 +80,7 @@ class TANClassifier(NetworkClassifier):
             lambda _: naive_bayes(len(classes)), size, (self.criterion,), max_iter=self.max_iter, tol=self.tol
         )
 
-    def _arcs(self, schema: Schema, table: EncodedTable) -> ArcSearch:
+    def _arcs(self, schema: Schema, table: EncodedTable | PartitionedTable) -> ArcSearch:
         return ArcSearch(table.collapsed(), self.tree == "full", self._root(schema), schema.apart)
 
     def _root(self, schema: Schema) -> int | None:

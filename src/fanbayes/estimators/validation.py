@@ -98,6 +98,11 @@ class Rows:
         return replace(self, content=kept)
 
 
+def is_dask(X: Any) -> bool:
+    """Whether X is a frame or an array of Dask."""
+    return hasattr(type(X), "__dask_graph__")
+
+
 def read_rows(estimator: Any, X: Any, *, reset: bool, training: bool = False) -> Rows:
     """Rows of an array or data frame, names and number of its columns checked by scikit-learn.
 
@@ -106,6 +111,8 @@ def read_rows(estimator: Any, X: Any, *, reset: bool, training: bool = False) ->
     reset : whether the estimator learns the names, or compares them with those it knows
     training : whether the rows are learnt from: then no column may be absent
     """
+    if is_dask(X):
+        raise TypeError("X is a table of Dask, and this needs rows in memory; give it X.compute(), or a sample of X")
     frame = as_frame(X)
     if frame is None:
         if isinstance(X, (list, tuple)):

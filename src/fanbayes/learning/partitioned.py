@@ -85,9 +85,19 @@ class PartitionedTable:
     def _map(self, function: Callable[..., EncodedTable], *arguments: Any) -> PartitionedTable:
         return replace(self, parts=self.parts.map(function, *arguments))
 
-    def data(self, kind: type[InMemoryData], pool: ThreadPool) -> PartitionedData:
-        """The rows to learn from: each part of this kind, and so are the rows that come here, with these threads."""
-        return PartitionedData(self.parts.map(kind).persist(), self.layout, self.n_classes, pool)
+    @cached_property
+    def kept(self) -> Parts:
+        """The parts, kept where they are, once for all that is made of them."""
+        return self.parts.persist()
+
+
+def training_data(
+    table: EncodedTable | PartitionedTable, pool: ThreadPool, kind: type[InMemoryData] = InMemoryData
+) -> InMemoryData | PartitionedData:
+    """Rows to learn from, of this kind; threads are for those in memory."""
+    if isinstance(table, EncodedTable):
+        return kind(table, pool)
+    return PartitionedData(table.kept.map(_prepare, kind).persist(), table.layout, table.n_classes, pool)
 
 
 @dataclass(frozen=True)
@@ -162,6 +172,10 @@ class PartitionedData:
 
 
 # What is done with a part, where it is. Their names are those of the tasks.
+
+
+def _prepare(table: EncodedTable, kind: type[InMemoryData]) -> InMemoryData:
+    return kind(table)
 
 
 def _total_weight(part: TrainingData) -> float:

@@ -12,15 +12,14 @@ from dataclasses import dataclass, replace
 
 from fanbayes.data.table import EncodedTable
 from fanbayes.learning.data import InMemoryData
-from fanbayes.learning.e_step import ThreadPool
 from fanbayes.learning.em import Problem, final_state, initial_state, run_em
+from fanbayes.learning.partitioned import PartitionedData, PartitionedTable
 from fanbayes.learning.scores import Criterion
 from fanbayes.learning.state import EMState
 from fanbayes.learning.tree_data import tree_data
-from fanbayes.learning.tree_search import CompletedRows, best_tree, completed
-from fanbayes.model.network import Network, Statistics, Terms
-from fanbayes.model.structure import naive_bayes
-from fanbayes.model.tree import TreeLayout, tree_layout
+from fanbayes.learning.tree_search import best_tree, completed
+from fanbayes.model.network import Network
+from fanbayes.model.tree import tree_layout
 
 MOST_TREES = 8
 
@@ -31,13 +30,13 @@ class ArcSearch:
 
     Attributes
     ----------
-    rows : EncodedTable, not fused
+    rows : not fused
     full : whether all columns are joined, or only where the score rises by it
     root : column of the layout to begin with; None: the one that tells most about the state
     apart : columns of the layout that are never joined, each with the other one: a value and its indicator
     """
 
-    rows: EncodedTable
+    rows: EncodedTable | PartitionedTable
     full: bool
     root: int | None
     apart: Mapping[int, int]
@@ -47,23 +46,22 @@ def fit_trees(
     problem: Problem, arcs: ArcSearch, network: Network, criterion: Criterion, n_passes: int, tol: float
 ) -> list[tuple[Problem, EMState]]:
     """EM with one tree after the other, begun with a network without arcs; nothing where no arc pays."""
-    assert isinstance(problem.data, InMemoryData)
+    assert isinstance(problem.data, (InMemoryData, PartitionedData))
     pool, n = problem.data.pool, problem.data.total_weight
     price = 1.0 if criterion == "aic" else 0.5 * math.log(n)
     structure, found, seen = network.structure, [], set()
-    nothing_hidden = structure.n_components == 1 and problem.data.is_labelled
     for _ in range(MOST_TREES):
         rows = completed(arcs.rows, network, pool)
-        tree = best_tree(rows, price, full=arcs.full, root=arcs.root, pool=pool, apart=arcs.apart)
+        tree = best_tree(rows, price, full=arcs.full, root=arcs.root, apart=arcs.apart)
         if tree.parent in seen or tree.n_arcs == 0:
             break
         seen.add(tree.parent)
         layout = tree_layout(arcs.rows.layout, tree)
         data = tree_data(layout, arcs.rows, pool)
         with_tree = replace(problem, data=data)
-        statistics = _available(rows, layout, pool)
+        statistics = rows.statistics(layout)
         network = with_tree.model(structure).estimate(statistics)
-        if nothing_hidden and not data.holes.n_rows:
+        if structure.n_components == 1 and data.is_labelled:  # nothing is hidden
             fit = network.log_likelihood_of(statistics)
             statistics = replace(statistics, log_likelihood=fit, joint=fit, classification=fit)
             return [(with_tree, final_state(with_tree, network, statistics))]
@@ -71,9 +69,3 @@ def fit_trees(
         found.append((with_tree, state))
         network = state.network
     return found
-
-
-def _available(rows: CompletedRows, layout: TreeLayout, pool: ThreadPool) -> Statistics:
-    """Statistics of completed rows, of the columns that are known beside their parents."""
-    data = InMemoryData(layout.encode(rows.table), pool)
-    return data.e_step(Terms.nothing(naive_bayes(rows.n_states), layout))

@@ -17,6 +17,7 @@ from fanbayes.data.table import EncodedTable, Layout
 from fanbayes.learning import e_step as kernel
 from fanbayes.learning.data import InMemoryData
 from fanbayes.learning.e_step import Posterior, ThreadPool
+from fanbayes.learning.partitioned import PartitionedData, PartitionedTable
 from fanbayes.learning.state import EMState
 from fanbayes.learning.tree_inference import Nodes, e_step, log_states
 from fanbayes.model.network import Statistics, Terms
@@ -48,8 +49,8 @@ class TreeData:
 
     @property
     def is_labelled(self) -> bool:
-        """Whether every row has a label."""
-        return all(InMemoryData(t).is_labelled for t in (self.simple.table, self.holes))
+        """Whether nothing but components is hidden: every row has a label, and no value has to be summed over."""
+        return self.simple.is_labelled and not self.holes.n_rows
 
     def e_step(self, terms: Terms, *, hard: bool = False) -> Statistics:
         """Statistics of all rows under each network: expected (8), or of the best completion (9) if `hard`."""
@@ -91,8 +92,16 @@ class TreeData:
         return self.simple.run_em(state, n_passes, least_gain, hard=hard, accelerate=accelerate)
 
 
-def tree_data(layout: TreeLayout, rows: EncodedTable, pool: ThreadPool) -> TreeData:
+def tree_data(
+    layout: TreeLayout, rows: EncodedTable | PartitionedTable, pool: ThreadPool
+) -> TreeData | PartitionedData:
     """Rows of a table, not fused, for networks with arcs."""
+    if isinstance(rows, PartitionedTable):
+        return PartitionedData(rows.kept.map(_tree_data, layout).persist(), layout, rows.n_classes, pool)
+    return _tree_data(rows, layout, pool)
+
+
+def _tree_data(rows: EncodedTable, layout: TreeLayout, pool: ThreadPool = None) -> TreeData:
     holes = layout.holes(rows)
     whole = layout.encode(rows if not holes.any() else rows.only(~holes))
     return TreeData(layout, InMemoryData(whole.fused().by_class(), pool), rows.only(holes))

@@ -16,26 +16,58 @@ so that nothing quadratic is kept.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from types import MappingProxyType
+from typing import Any, Protocol
 
 import numpy as np
 from scipy.special import logsumexp, xlogy
 
 from fanbayes import _native
 from fanbayes.arrays import Floats, Ints
-from fanbayes.data.table import EncodedTable
+from fanbayes.data.caching import cached_property, fields_only
+from fanbayes.data.table import EncodedTable, Layout
+from fanbayes.learning.data import InMemoryData
 from fanbayes.learning.e_step import ThreadPool
+from fanbayes.learning.partitioned import PartitionedTable, Parts
 from fanbayes.learning.tree_data import posterior
 from fanbayes.model.blocks.normal import A, B
-from fanbayes.model.network import Network
-from fanbayes.model.tree import MOST_PAIRS, MOST_SELECTED, Tree
+from fanbayes.model.network import Network, Statistics, Terms
+from fanbayes.model.structure import naive_bayes
+from fanbayes.model.tree import MOST_PAIRS, MOST_SELECTED, Tree, TreeLayout
 
 # Responsibilities below this share of a row's largest do not matter for which arcs are the best.
 _NEGLIGIBLE = 1e-4
 
 _NUMBERS_AT_ONCE = 1 << 22
+
+
+class StateRows(Protocol):
+    """Rows with their states, known by statistics of one or two columns in each state, which add up."""
+
+    @property
+    def layout(self) -> Layout: ...  # noqa: D102
+    @property
+    def n_states(self) -> int: ...  # noqa: D102
+    @property
+    def total_weight(self) -> float: ...  # noqa: D102
+
+    def level_counts(self) -> Floats:
+        """Cases of each level of the discrete columns (n_levels, n_states), one column after the other."""
+
+    def counts(self, i: int, others: Sequence[int]) -> Floats:
+        """Cases of pairs of levels, of a discrete column with others; as `_native.Pairs`, and so are the next."""
+
+    def moments(self, i: int, numbers: Sequence[int]) -> Floats:
+        """Cases, sum and sum of squares of numbers at each level of a discrete column."""
+
+    def products(self, k: int, numbers: Sequence[int]) -> Floats:
+        """Cases, sums and sums of squares and products of a number and others."""
+
+    def statistics(self, layout: TreeLayout) -> Statistics:
+        """Statistics of the columns that are known beside their parents."""
 
 
 @dataclass(frozen=True)
@@ -46,17 +78,121 @@ class CompletedRows:
     ----------
     table : EncodedTable, whose labels are states, of all columns as they are
     n_states : int
+    pool : threads
     """
 
     table: EncodedTable
     n_states: int
+    pool: ThreadPool = None
+
+    __getstate__ = fields_only
+
+    @property
+    def layout(self) -> Layout:
+        """That of the table."""
+        return self.table.layout
+
+    @property
+    def total_weight(self) -> float:
+        """Sum of the weights."""
+        return self.table.total_weight
+
+    @cached_property
+    def _pairs(self) -> _native.Pairs:
+        table, first = self.table, self.layout.first_level.tolist()
+        assert table.labels is not None
+        rows = (table.narrow, table.wide, table.numbers)
+        return _native.Pairs(*rows, first, table.labels, self.n_states, table.weights)
+
+    def level_counts(self) -> Floats:
+        """Cases of each level of the discrete columns (n_levels, n_states), one column after the other."""
+        table, n, found = self.table, self.n_states, [np.zeros(0)]
+        assert table.labels is not None
+        for i, n_levels in enumerate(self.layout.n_levels.tolist()):
+            key = table.codes_of(i).astype(np.int64) * n + table.labels
+            found.append(np.bincount(key, table.case_weights, (n_levels + 1) * n).astype(np.float64))
+        return np.concatenate(found).reshape(-1, n)
+
+    def counts(self, i: int, others: Sequence[int]) -> Floats:
+        """Cases of pairs of levels, of a discrete column with others."""
+        return self._pairs.counts(i, others, self.pool)
+
+    def moments(self, i: int, numbers: Sequence[int]) -> Floats:
+        """Cases, sum and sum of squares of numbers at each level of a discrete column."""
+        return self._pairs.moments(i, numbers, self.pool)
+
+    def products(self, k: int, numbers: Sequence[int]) -> Floats:
+        """Cases, sums and sums of squares and products of a number and others."""
+        return self._pairs.products(k, numbers, self.pool)
+
+    def statistics(self, layout: TreeLayout) -> Statistics:
+        """Statistics of the columns that are known beside their parents."""
+        data = InMemoryData(layout.encode(self.table), self.pool)
+        return data.e_step(Terms.nothing(naive_bayes(self.n_states), layout))
 
 
-def completed(table: EncodedTable, network: Network, pool: ThreadPool) -> CompletedRows:
+@dataclass(frozen=True)
+class CompletedParts:
+    """Completed rows in parts elsewhere: each answers, and the answers add up.
+
+    Attributes
+    ----------
+    parts : Parts, each CompletedRows
+    layout : Layout
+    n_states : int
+    """
+
+    parts: Parts
+    layout: Layout
+    n_states: int
+
+    @cached_property
+    def total_weight(self) -> float:
+        """Sum of the weights."""
+        return float(self._ask("total_weight"))
+
+    def level_counts(self) -> Floats:
+        """Cases of each level of the discrete columns (n_levels, n_states), one column after the other."""
+        return np.asarray(self._ask("level_counts"))
+
+    def counts(self, i: int, others: Sequence[int]) -> Floats:
+        """Cases of pairs of levels, of a discrete column with others."""
+        return np.asarray(self._ask("counts", i, others))
+
+    def moments(self, i: int, numbers: Sequence[int]) -> Floats:
+        """Cases, sum and sum of squares of numbers at each level of a discrete column."""
+        return np.asarray(self._ask("moments", i, numbers))
+
+    def products(self, k: int, numbers: Sequence[int]) -> Floats:
+        """Cases, sums and sums of squares and products of a number and others."""
+        return np.asarray(self._ask("products", k, numbers))
+
+    def statistics(self, layout: TreeLayout) -> Statistics:
+        """Statistics of the columns that are known beside their parents."""
+        found: Statistics = self._ask("statistics", layout)
+        return found
+
+    def _ask(self, what: str, *arguments: Any) -> Any:
+        return self.parts.map(_tree_statistics, what, *arguments).sum()
+
+
+def _tree_statistics(part: CompletedRows, what: str, *arguments: Any) -> Any:
+    found = getattr(part, what)
+    return found(*arguments) if callable(found) else found
+
+
+def completed(table: EncodedTable | PartitionedTable, network: Network, pool: ThreadPool) -> StateRows:
     """Rows (not fused) completed by their states under a network of one."""
+    if isinstance(table, PartitionedTable):
+        parts = table.kept.map(_complete, network).persist()
+        return CompletedParts(parts, table.layout, network.structure.n_states)
+    return _complete(table, network, pool)
+
+
+def _complete(table: EncodedTable, network: Network, pool: ThreadPool = None) -> CompletedRows:
     structure, n_states = network.structure, network.structure.n_states
     if structure.n_components == 1 and table.labels is not None and (table.labels >= 0).all():
-        return CompletedRows(table, n_states)
+        return CompletedRows(table, n_states, pool)
     rows, states, weights = [], [], []
     for at in range(0, table.n_rows, 65_536):
         piece = table.only(np.arange(at, min(at + 65_536, table.n_rows)))
@@ -70,18 +206,18 @@ def completed(table: EncodedTable, network: Network, pool: ThreadPool) -> Comple
         rows.append(row + at)
         states.append(state)
         weights.append((p / p.sum(axis=1, keepdims=True))[row, state] * piece.case_weights[row])
-    labels = np.concatenate(states).astype(np.int32)
-    found = replace(table.only(np.concatenate(rows)), labels=labels, weights=np.concatenate(weights))
-    return CompletedRows(found, n_states)
+    labels = np.concatenate([np.zeros(0, dtype=np.int32), *states], dtype=np.int32, casting="same_kind")
+    chosen = np.concatenate([np.zeros(0, dtype=np.intp), *rows])
+    found = replace(table.only(chosen), labels=labels, weights=np.concatenate([np.zeros(0), *weights]))
+    return CompletedRows(found, n_states, pool)
 
 
 def best_tree(
-    rows: CompletedRows,
+    rows: StateRows,
     price: float,
     *,
     full: bool,
     root: int | None,
-    pool: ThreadPool,
     apart: Mapping[int, int] = MappingProxyType({}),
 ) -> Tree:
     """The tree of largest weight.
@@ -93,7 +229,7 @@ def best_tree(
     root : column to begin with; None: the one that tells most about the state
     apart : columns that are never joined, each with the other one
     """
-    weights = _Weights(rows, 0.0 if full else price, pool)
+    weights = _Weights(rows, 0.0 if full else price)
     n_discrete, n = weights.n_discrete, weights.n_columns
     least = -np.inf if full else 0.0
     gain, parent = np.full(n, least), np.full(n, -1, dtype=np.intp)
@@ -122,34 +258,23 @@ def best_tree(
 class _Weights:
     """Weights of arcs, less their price."""
 
-    def __init__(self, rows: CompletedRows, price: float, pool: ThreadPool) -> None:
-        table, layout = rows.table, rows.table.layout
-        assert table.labels is not None
-        self.table, self.states, self.n_states = table, table.labels, rows.n_states
-        self.price, self.pool, self.total_weight = price, pool, table.total_weight
+    def __init__(self, rows: StateRows, price: float) -> None:
+        layout = rows.layout
+        self.rows, self.n_states = rows, rows.n_states
+        self.price, self.total_weight = price, rows.total_weight
         self.n_discrete = layout.n_discrete
         self.n_columns = layout.n_discrete + layout.n_numbers
         self.n_levels = layout.n_levels
         self.is_normal = np.array([d == "gaussian" for d in layout.distributions], dtype=bool)
-        self.pairs = _native.Pairs(
-            table.narrow,
-            table.wide,
-            table.numbers,
-            layout.first_level.tolist(),
-            table.labels,
-            rows.n_states,
-            table.weights,
-        )
 
     def about_state(self) -> Floats:
         """N I(X_i; S) of each column (n_columns,): the root's claim."""
         found = np.zeros(self.n_columns)
-        for i in range(self.n_discrete):
-            key = self.table.codes_of(i).astype(np.int64) * self.n_states + self.states
-            counts = np.bincount(key, self.table.case_weights, (int(self.n_levels[i]) + 1) * self.n_states)
-            found[i] = _information(np.asarray(counts, dtype=np.float64).reshape(-1, self.n_states)[:-1, :, None])
+        first, counts = self.rows.layout.first_level.tolist(), self.rows.level_counts()
+        for i, (begin, end) in enumerate(pairwise(first)):
+            found[i] = _information(counts[begin : end - 1, :, None])
         for k in np.flatnonzero(self.is_normal).tolist():
-            n, x, _, xx, *_ = self.pairs.products(k, [k], self.pool).reshape(6, -1)
+            n, x, _, xx, *_ = self.rows.products(k, [k]).reshape(6, -1)
             within, total = _log_likelihood(n, x, xx), _log_likelihood(n.sum(), x.sum(), xx.sum())
             found[self.n_discrete + k] = within.sum() - total
         return found
@@ -197,7 +322,7 @@ class _Weights:
             alike, each = np.flatnonzero(sizes == size), n_own * size * self.n_states
             step = max(1, _NUMBERS_AT_ONCE // each)
             for at in np.split(alike, range(step, len(alike), step)):
-                n = self.pairs.counts(i, others[at].tolist(), self.pool).reshape(len(at), n_own, size, self.n_states)
+                n = self.rows.counts(i, others[at].tolist()).reshape(len(at), n_own, size, self.n_states)
                 found[at] = _information(n[:, :-1, :-1])
         return found
 
@@ -207,9 +332,7 @@ class _Weights:
         if i < self.n_discrete:
             step = max(1, _NUMBERS_AT_ONCE // (3 * (int(self.n_levels[i]) + 1) * self.n_states))
             return np.concatenate([self._by_level(i, at) for at in np.split(numbers, range(step, len(numbers), step))])
-        sums = self.pairs.products(i - self.n_discrete, numbers.tolist(), self.pool).reshape(
-            len(others), 6, self.n_states
-        )
+        sums = self.rows.products(i - self.n_discrete, numbers.tolist()).reshape(len(others), 6, self.n_states)
         n, p, x, pp, xx, xp = np.moveaxis(sums, 1, 0)
         some = np.maximum(n, 1e-300)
         covariance = xp - x * p / some
@@ -219,7 +342,7 @@ class _Weights:
 
     def _by_level(self, i: int, numbers: Ints) -> Floats:
         """The same of a discrete column and some numbers."""
-        sums = self.pairs.moments(i, numbers.tolist(), self.pool)
+        sums = self.rows.moments(i, numbers.tolist())
         n, x, xx = np.moveaxis(sums.reshape(len(numbers), -1, 3, self.n_states)[:, :-1], 2, 0)
         apart = _log_likelihood(n, x, xx).sum(axis=(1, 2))
         return np.asarray(apart - _log_likelihood(n.sum(axis=1), x.sum(axis=1), xx.sum(axis=1)).sum(axis=1))
