@@ -66,6 +66,16 @@ def test_copies_of_continuous_rows_are_held_out_together():
         assert by_row[:, 0].sum() == 5
 
 
+def test_equal_rows_of_coarse_numbers_are_dealt_out():
+    """Numbers of few values: rows are equal by chance, and what is learnt from one of them may tell of the others."""
+    rng = np.random.default_rng(0)
+    X, y = rng.integers(0, 6, (300, 2)).astype(float), np.arange(300) % 2
+    held_out = np.array([test for _, test in splits_of(5, X, y)])
+    _, kind = np.unique(X, axis=0, return_inverse=True)
+    folds_of_kind = [len(np.unique(held_out[:, kind.ravel() == k].argmax(axis=0))) for k in range(36)]
+    assert np.mean(folds_of_kind) > 3
+
+
 def test_equal_discrete_rows_are_dealt_out():
     X, y = np.repeat([["a", "b"], ["b", "b"]], [60, 40], axis=0).astype(object), np.repeat([0, 1], [60, 40])
     for _, test in splits_of(5, X, y):

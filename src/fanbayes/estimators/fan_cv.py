@@ -145,9 +145,9 @@ class FANClassifierCV(TableClassifier):
         X, y, sample_weight
             As in `FANClassifier.fit`.
         groups : array-like of shape (n_samples,), optional
-            Rows of a group, such as those of one patient, are held out together. Without groups, rows that are equal
-            in all columns are, if some of these are continuous; equal rows of discrete columns are taken for
-            different cases and are dealt out over the folds.
+            Rows of a group, such as those of one patient, are held out together. Without groups, copies of a row
+            are: equal rows of a table that has a number which rows that differ seldom share. Other equal rows are
+            taken for different cases and are dealt out over the folds.
 
         Returns
         -------

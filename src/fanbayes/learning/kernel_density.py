@@ -14,7 +14,7 @@ Bandwidths, l and e are the same for all classes. They maximise the conditional 
 
 their logarithms (logits) shrunk towards a common value; the noise bounds what a row can cost that lies between others
 far out. Equal rows are one centre of their weight. Which kernels are a row's own follows what folds hold out together:
-if there are continuous columns, equal rows are taken for copies of one case, and a row is without all of them, whatever
+equal rows may be copies of one case (`ensembles.folds`), and a row is without all of them, whatever
 their class; otherwise for cases that happen to be alike, and it is without one case. Where rows have groups, a row is
 without all of its own.
 
@@ -36,6 +36,7 @@ from scipy.special import expit, logsumexp
 from fanbayes import _native
 from fanbayes.arrays import AnyInts, Floats, Ints, Mask
 from fanbayes.data.table import EncodedTable, Layout
+from fanbayes.learning.ensembles.folds import repeats_are_copies
 from fanbayes.model.blocks import EstimationOptions
 from fanbayes.model.network import Model, Network
 from fanbayes.model.structure import fan
@@ -274,7 +275,7 @@ def _cases(
     both, example, case_of_row = np.unique(class_and_key, return_index=True, return_inverse=True)
     y = (both >> 32).astype(np.int32)
     weights = np.bincount(case_of_row, table.case_weights[rows], len(both)).astype(np.float64)
-    if groups is not None or table.layout.n_numbers:
+    if groups is not None or repeats_are_copies(table):
         own = key if groups is None else groups[rows]
         kind = np.unique(own[example], return_inverse=True)[1]
         kept = np.zeros(len(both))

@@ -3,9 +3,9 @@
 A split is a pair of weights of the rows: as how many cases each is learnt from, and as how many it is held out. Folds
 depend on what the rows contain and on their weights, so that a row of weight 2 is the row twice, in any order:
 
-- Repeated rows that have continuous columns are taken for copies of one case: what is learnt from a copy would know
-  the row held out. They are held out together.
-- Repeated rows of discrete columns are cases that happen to be alike: they are dealt out over the folds by chance.
+- Where a number is seldom the same in rows that differ, repeated rows are taken for copies of one case: what is learnt
+  from a copy would know the row held out. They are held out together.
+- Other repeated rows are cases that happen to be alike: they are dealt out over the folds by chance.
 """
 
 from __future__ import annotations
@@ -20,6 +20,18 @@ Split = tuple[Floats, Floats]
 
 # Cases that are dealt out one by one; of more, several at a time.
 MOST_CASES = 1 << 20
+# Repeated rows are copies if a number has more different values than this share of the rows that differ.
+SELDOM_THE_SAME = 0.5
+
+
+def repeats_are_copies(table: EncodedTable) -> bool:
+    """Whether equal rows are taken for copies of one case, not for cases that happen to be alike.
+
+    It does not depend on how often rows are repeated, as that may be said by their weight.
+    """
+    _, first = np.unique(table.fingerprint, return_index=True)
+    known = (x[~np.isnan(x)] for x in table.numbers[first].T)
+    return any(len(np.unique(x)) > SELDOM_THE_SAME * len(x) for x in known)
 
 
 def deal(
@@ -35,7 +47,7 @@ def deal(
     """
     rng = np.random.default_rng(seed)
     key = _scattered(table.fingerprint, rng)  # equal for equal rows, in another order for every seed
-    if groups is None and not table.layout.n_numbers:
+    if groups is None and not repeats_are_copies(table):
         return float(weights.sum()), _dealt(labels, weights, key, n_folds, rng)
     _, group = np.unique(key if groups is None else groups, return_inverse=True)
     fold = _fold_of_groups(group, labels, weights, key, n_folds, rng)

@@ -42,6 +42,7 @@ from fanbayes.data.state import Arrays, State, entry, grouped, read_array, refus
 from fanbayes.data.table import EncodedTable, Layout, layout_of
 from fanbayes.data.views import View
 from fanbayes.learning.e_step import ThreadPool
+from fanbayes.learning.ensembles.folds import repeats_are_copies
 
 # Codes of a column, without "missing"; a set of codes is a word.
 MOST_CODES = 63
@@ -407,14 +408,14 @@ class Cases:
 def _cases(table: EncodedTable, groups: AnyInts | None) -> Cases:
     """Cases of labelled rows.
 
-    Equal rows that have numbers are taken for copies of one case; those of discrete columns are cases that happen to
-    be alike, as those of one row of such weight are (`folds`).
+    Equal rows are copies of one case, or cases that happen to be alike, as those of one row of such weight are
+    (`folds`).
     """
     assert table.labels is not None
     order = np.lexsort((table.labels, table.fingerprint))
     if groups is not None:
         _, unit = np.unique(groups[order], return_inverse=True)
-    elif table.layout.n_numbers:
+    elif repeats_are_copies(table):
         _, unit = np.unique(table.fingerprint[order], return_inverse=True)
     else:
         n_chunks = np.clip(np.ceil(table.case_weights), 1, _MOST_CHUNKS).astype(np.intp)
