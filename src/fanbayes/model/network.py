@@ -187,8 +187,8 @@ class Model:
     def assemble(self, factors: Floats, parts: list[tuple[Floats, Floats]]) -> Network:
         """The network of factors and of the parameters of each block, cells and shared."""
         n, K = len(factors), self.structure.n_cells
-        cells = np.concatenate([np.zeros((n, 0, K)), *(cells for cells, _ in parts)], axis=1)
-        shared = np.concatenate([np.zeros((n, 0)), *(shared for _, shared in parts)], axis=1)
+        cells = np.concatenate([cells for cells, _ in parts], axis=1) if parts else np.zeros((n, 0, K))
+        shared = np.concatenate([shared for _, shared in parts], axis=1) if parts else np.zeros((n, 0))
         return Network(self, factors, cells, shared)
 
     def estimate(self, s: Statistics) -> Network:
@@ -302,7 +302,7 @@ class Network:
 
         def terms(kinds: tuple[str, ...], *each: int) -> Floats:
             own = [p.block.kernel_terms(*theta) for p, *theta in self.parts if p.block.term in kinds]
-            return np.concatenate([np.zeros((n, 0, *each, K)), *own], axis=1)
+            return np.concatenate(own, axis=1) if own else np.zeros((n, 0, *each, K))
 
         n_linear = sum(p.block.n_columns for p in self.model.places if p.block.term == "linear")
         table, numeric, regression = terms(("lookup",)), terms(("normal", "linear"), 3), terms(("regression",), 4)

@@ -49,7 +49,7 @@ class Factor:
     @cached_property
     def first(self) -> Ints:
         """Where each distribution begins (n_parents,)."""
-        return np.flatnonzero(np.diff(self.parent, prepend=-1))
+        return np.searchsorted(self.parent, np.arange(self.parent[-1] + 1))
 
     @cached_property
     def size(self) -> Ints:
