@@ -3,8 +3,8 @@
     python docs/examples.py [PAGE ...]      or      make docs-output
 
 A block of `console` holds commands, each with its output. A block of `text` directly below one of `python` is what that
-one prints. In both, a line `...` stands for lines that are left out. A column "seconds" is never the same twice, so it
-stays as it is where nothing else has changed.
+one prints. In both, a line `...` stands for lines that are left out. A column "seconds", or the time that something was
+"learnt in", is never the same twice, so it stays as it is where nothing else has changed.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ PYTHON = re.compile(r"^```python\n(?P<code>.*?)^```$(?:\n\n```text\n(?P<output>.
 BLOCK = re.compile(f"{CONSOLE.pattern}|{PYTHON.pattern}", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"^\$ (?P<command>.*)\n(?P<output>(?:(?!\$ ).*\n)*)", re.MULTILINE)
 ELLIPSIS = "..."
+LEARNT_IN = re.compile(r"Learnt in .*? s\.")
 SETTINGS = {"COLUMNS": "120", "MPLBACKEND": "agg"}
 
 
@@ -86,7 +87,10 @@ def shortened(shown: str, printed: str) -> str:
     old, new = shown.splitlines(), [line.rstrip() for line in printed.rstrip().splitlines()]
     timed = _with_seconds(new)
     known = {_without_seconds(line): line for line in old}
-    new = [known.get(_without_seconds(line), line) if k in timed else line for k, line in enumerate(new)]
+    new = [
+        known.get(_without_seconds(line), line) if k in timed or LEARNT_IN.match(line) else line
+        for k, line in enumerate(new)
+    ]
     if ELLIPSIS not in old:
         return "".join(f"{line}\n" for line in new)
     parts, at = [[]], 0
@@ -127,7 +131,7 @@ def _with_seconds(lines: list[str]) -> set[int]:
 
 
 def _without_seconds(line: str) -> str:
-    return re.sub(r"\S+$", "", line)
+    return LEARNT_IN.sub("", line) if LEARNT_IN.match(line) else re.sub(r"\S+$", "", line)
 
 
 def main() -> None:

@@ -65,7 +65,7 @@ _FIT = ("fit", "{data}/train.csv", "--target", "class", "-o", "{here}/model.fan"
 _STUDY = ("study", "real", "--suite", "{data}/suite", "--folds", "2", "--jobs", "1", "--out", "{here}/study")
 COMMANDS = (
     Command((*_FIT, "--model", "nb"), "model.fan", _model),
-    Command((*_FIT, "--components", "2"), "model.fan", _model),
+    Command((*_FIT, "--model", "fan", "--components", "2"), "model.fan", _model),
     Command(("predict", "{data}/model.fan", "{data}/rows.csv", "-o", "{here}/out.csv"), "out.csv", Path.read_bytes),
     Command(("predict", "{data}/model.fan", "{data}/rows.csv", "-o", "{here}/o.json"), "o.json", Path.read_bytes),
     Command(("predict", "{data}/model.fan", "{data}/rows.csv"), None, Path.read_bytes),

@@ -37,7 +37,7 @@ def folder(tmp_path_factory):
     rows[:240].to_csv(folder / "patients.csv", index=False)
     rows[240:].drop(columns="outcome").to_csv(folder / "new.csv", index=False)
     (folder / "costs.csv").write_text("outcome;send home;treat;refer\nwell;0;10;4\nill;50;0;4\n")
-    arguments = ("--target", "outcome", "--ignore", "id", "--discrete", "grade")
+    arguments = ("--target", "outcome", "--ignore", "id", "--discrete", "grade", "--model", "fan")
     (folder / "fit.txt").write_text(
         "\0".join(run("fit", "patients.csv", *arguments, "-o", "m.fan", cwd=folder, fresh=True))
     )

@@ -1,6 +1,7 @@
 """The installed program `fanbayes`, run as a user runs it."""
 
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -78,7 +79,10 @@ def test_the_average_goes_through_all_commands(folder, tmp_path):
     assert [m["weight"] for m in about["members"]] == pytest.approx(weights, abs=1e-3)
     assert all(m["strength"] is None or m["strength"] > 0 for m in about["members"])  # no NaN, which JSON lacks
     percent = f"ill {100 * wanted[0, 0]:.1f} %"
-    assert percent in run("explain", "m.fan", "new.csv", "--row", "1", cwd=tmp_path)[0]
+    explained = run("explain", "m.fan", "new.csv", "--row", "1", cwd=tmp_path)[0]
+    assert percent in explained
+    number = int(re.search(r"Most responsible: member (\d+), ", explained)[1])
+    assert f"member {number}, {model.members_['model'][number]}" in explained
 
 
 def test_debug_shows_where(folder):
@@ -114,9 +118,9 @@ def whole_or_old(path):
     "moment",
     [
         "fanbayes.commands.rows:read_labelled:SIGINT",
-        "fanbayes.estimators.base:select:SIGTERM",
-        "fanbayes.learning.selection:initial_state:SIGHUP",
-        "fanbayes.learning.selection:score:SIGINT",
+        "fanbayes.estimators.fan_cv:fit_average:SIGTERM",
+        "fanbayes.learning.ensembles.training:fit_kernel:SIGHUP",
+        "fanbayes.learning.ensembles.training:fit_pool:SIGINT",
         "os:replace:SIGINT",
         "os:replace:SIGTERM",
     ],

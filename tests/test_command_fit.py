@@ -3,6 +3,7 @@
 import gzip
 import json
 import lzma
+import re
 import shutil
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from program import refuse, run
 
 import fanbayes
+from fanbayes.estimators.progress import steps
 
 pytestmark = pytest.mark.usefixtures("server")
 
@@ -33,6 +35,35 @@ def test_fit_says_what_it_took_columns_for_and_what_it_tried(folder):
     assert clf.classes_.tolist() == ["ill", "well"]
     expected = fanbayes.FANClassifier(random_state=0).fit(*labelled(folder))
     assert expected.selection_.drop(columns="seconds").equals(clf.selection_.drop(columns="seconds"))
+
+
+def test_fit_averages_models_unless_one_is_named(folder, tmp_path):
+    how = ("fit", folder / "patients.csv", "-t", "outcome", "--ignore", "id", "--effort", "fast", "--discrete", "grade")
+    out, _ = run(*how, "-o", "m.fan", cwd=tmp_path)
+    clf = fanbayes.load(tmp_path / "m.fan")
+    assert isinstance(clf, fanbayes.FANClassifierCV)
+    assert "No model is named, so this is fan-cv, an average. For one to look into: --model fan.\n" in out
+    assert re.search(r"^Learnt in [\d.]+ s\. Model: m\.fan\.", out, re.MULTILINE)
+    assert ("Kernel densities hold rows" in out) == ("kernel" in set(clf.members_["model"]))
+    named, _ = run(*how, "--model", "fan-cv", "--no-kernel-members", "-o", "named.fan", cwd=tmp_path)
+    assert "No model is named" not in named
+    assert fanbayes.load(tmp_path / "named.fan").kernel_members is False
+    found = json.loads(run(*how, "--json", "-o", "m.fan", cwd=tmp_path)[0])
+    assert (found["model"], len(found["members"])) == ("fan-cv", len(clf.members_))
+    assert found["seconds"] > 0
+
+
+def test_progress_tells_the_share_done_and_the_time_left_within_80_columns(monkeypatch, capsys):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "80")
+    with steps(True, 4) as report:
+        report("networks (normal_scores)", 1)
+        report("kernel densities", 1)
+    shown = [re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", line) for line in re.split(r"[\r\n]+", capsys.readouterr().out)]
+    bars = [line for line in shown if "%" in line]
+    assert bars
+    assert all(len(line) <= 80 and line.rstrip().endswith("left") for line in bars)
+    assert "100% 0:00:00 left" in bars[-1]
 
 
 def labelled(folder):
@@ -115,8 +146,11 @@ def test_fit_refuses(folder, tmp_path):
         ((*fit, "-t", "outcome", "--model", "nb", "--components", "2"), "NB has no components"),
         ((*fit, "-t", "outcome", "--model", "nb", "--criterion", "bic"), "leave out --criterion"),
         ((*fit, "-t", "outcome", "--model", "fan-cv", "--criterion", "icl"), "leave out --criterion"),
-        ((*fit, "-t", "outcome", "--model", "fan-cv", "--components", "2"), "leave out --components"),
-        ((*fit, "-t", "outcome", "--effort", "fast"), "choose --model fan-cv"),
+        ((*fit, "-t", "outcome", "--criterion", "icl"), "or choose --model fan"),
+        ((*fit, "-t", "outcome", "--components", "2"), "or choose --model fan"),
+        ((*fit, "-t", "outcome", "--discretize"), "or choose --model fan"),
+        ((*fit, "-t", "outcome", "--model", "fan", "--effort", "fast"), "choose --model fan-cv"),
+        ((*fit, "-t", "outcome", "--model", "fan", "--no-kernel-members"), "leave out --no-kernel-members"),
         (("fit", "p.csv", "-t", "outcome", "-o", "no/m.fan"), "there is no folder no"),
         (("fit", "p.csv", "-t", "outcome", "-o", "."), "not a file"),
         (("fit", "p.csv", "-t", "outcome", "-o", "../" + tmp_path.name + "/p.csv"), "is read by this command"),

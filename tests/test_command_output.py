@@ -16,6 +16,7 @@ from fanbayes.commands.output import note, print_table, printable, screen
 TITLE, CLEAR, RED = "\x1b]0;owned\x07", "\x1b[2J", "\x1b[31m"
 COLUMNS = ["[/nope]", f"x{TITLE}", "two\nlines", "[bold]", r"$\nope$"]
 TARGET = ("-t", f"class{RED}")
+BINNED = ("--model", "fan", "--discretize", "--components", "2")
 CLASSES = [f"{RED}red", "[/b] <i>", r"$\frac$"]
 
 
@@ -53,7 +54,7 @@ def folder(tmp_path_factory):
     frame = pd.DataFrame(dict(zip(COLUMNS, values)) | {f"class{RED}": np.array(CLASSES)[y]})
     frame.to_csv(folder / "data.csv", index=False)
     frame.drop(columns=f"class{RED}").mask(rng.random((n, 5)) < 0.2).to_csv(folder / "rows.csv", index=False)
-    run(folder, "fit", "data.csv", *TARGET, "--components", "2", "-o", "m.fan")
+    run(folder, "fit", "data.csv", *TARGET, "--model", "fan", "--components", "2", "-o", "m.fan")
     return folder
 
 
@@ -67,7 +68,7 @@ def harmless(text):
     ("command", "shown"),
     [
         (["fit", "data.csv", *TARGET, "--model", "nb", "-o", "x"], ["[/nope]", r"x\x1b]0;owned\x07", r"two\nlines"]),
-        (["fit", "data.csv", *TARGET, "--discretize", "--components", "2", "-o", "x"], [r"\x1b[31mred", "[bold]"]),
+        (["fit", "data.csv", *TARGET, *BINNED, "-o", "x"], [r"\x1b[31mred", "[bold]"]),
         (["show", "m.fan"], ["[/nope]", r"x\x1b]0;owned\x07", r"\x1b[31mred", "[/b] <i>"]),
         (["explain", "m.fan", "rows.csv"], [r"x\x1b]0;owned\x07 = ", r"two\nlines = ", "[/b] <i>"]),
         (["predict", "m.fan", "data.csv", "-o", "x"], [r"does not use: class\x1b[31m."]),

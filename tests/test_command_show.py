@@ -9,6 +9,8 @@ from program import run
 
 import fanbayes
 from fanbayes.commands.options import Model
+from fanbayes.commands.output import screen
+from fanbayes.commands.show import print_members
 
 pytestmark = pytest.mark.usefixtures("server")
 
@@ -54,6 +56,16 @@ def test_components_of_a_class_are_named_as_such(folder, tmp_path):
     assert "Most responsible: component well/h" in out
 
 
+def test_members_fit_into_80_columns(capsys):
+    widest = {"model": "NB forest", "n_components": 1000, "treatment": "normal_scores", "strength": 0.003}
+    scores = {"n_fits": 10, "log_score": -10.1234, "weight": 0.123, "exponent": 0.123}
+    print_members(screen(), [widest | scores, widest | scores | {"model": "kernel", "strength": float("nan")}])
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= 80
+    assert "1000  normal scores" in out
+    assert "hold rows of the training table (--no-kernel-members: none).\n" in out
+
+
 @pytest.mark.parametrize("model", [model.value for model in Model])
 def test_every_model_can_be_shown(model, tmp_path):
     """Each by itself: what one kind of model describes, another may lack."""
@@ -65,5 +77,6 @@ def test_every_model_can_be_shown(model, tmp_path):
     run("fit", "t.csv", "-t", "y", "-o", "m.fan", "--model", model, cwd=tmp_path)
     out, _ = run("show", "m.fan", cwd=tmp_path)
     assert "number" in out
+    assert "\\n" not in out
     assert ("hold rows of the training table" in out) == (" kernel " in out)
     assert ("Arcs between features" in out) == (model in ("tan", "fan-tree"))

@@ -35,6 +35,9 @@ def test_seconds_stay_unless_something_else_has_changed():
     shown = "size  seconds\n1        0.01\n2        0.02\n\nlast 1.0\n"
     printed = "size  seconds\n1        0.07\n3        0.08\n\nlast 2.0\n"
     assert examples.shortened(shown, printed) == "size  seconds\n1        0.01\n3        0.08\n\nlast 2.0\n"
+    shown = "Learnt in 0.6 s. Model: m.fan.\n"
+    assert examples.shortened(shown, "Learnt in 1 min 2 s. Model: m.fan.\n") == shown
+    assert examples.shortened(shown, "Learnt in 2.0 s. Model: n.fan.\n") == "Learnt in 2.0 s. Model: n.fan.\n"
 
 
 def test_the_reference_covers_every_command_and_public_name():

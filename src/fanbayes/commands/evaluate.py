@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from fanbayes.evaluation.comparison import Difference, Estimate, Predictions
     from fanbayes.files.dataset import Dataset
 
+BESIDE = 4  # models beside each other that fit into 80 columns
 _FIGURES = {"Reliability": "reliability.svg", "ROC curves": "roc.svg"}
 Table = tuple[list[str], list[list[str]], str]
 
@@ -44,7 +45,7 @@ def evaluate(
     data: options.Data,
     target: options.Target,
     model: Annotated[
-        list[Model] | None, typer.Option("--model", help="Model to compare beside NB, FM and FAN; repeatable.")
+        list[Model] | None, typer.Option("--model", help="Model to compare beside NB, FM, FAN and FAN CV; repeatable.")
     ] = None,
     folds: Annotated[int, typer.Option("--folds", min=2, help="Parts of the stratified cross-validation.")] = 10,
     out: Annotated[
@@ -68,13 +69,11 @@ def evaluate(
     decimal: options.Decimal = ".",
     json: options.Json = False,
 ) -> None:
-    """Compare NB, FM and FAN on a table by cross-validation.
+    """Compare NB, FM, FAN and FAN CV, the average of several models, on a table by cross-validation.
 
     Every row is predicted by models that have not seen it. The reliability diagram and the ROC curves are written
     as SVG files.
     """
-    if effort is not None and Model.FAN_CV not in (model or ()):
-        raise WrongUse("--effort is of fan-cv: leave it out, or add --model fan-cv.")
     if html is not None:
         require_target(html, data)
     if out is not None and out.exists() and not out.is_dir():
@@ -93,7 +92,7 @@ def evaluate(
     n_labelled = int(dataset.labelled.sum())
     if n_labelled < folds:
         raise WrongUse(f"--folds {folds}: {data} has {n_labelled} labelled rows only.")
-    wanted = dict.fromkeys([Model.NB, Model.FM, Model.FAN, *(model or ())])
+    wanted = dict.fromkeys([Model.NB, Model.FM, Model.FAN, Model.FAN_CV, *(model or ())])
     settings = {
         "criterion": criterion,
         "effort": effort,
@@ -141,8 +140,8 @@ def evaluate(
             if len(shown) < len(rows):
                 console.print(f"{len(rows) - len(shown)} more differences are not significant (--json lists all).")
         else:
-            for at in range(1, len(headers), 3):  # three models beside each other fit into 80 columns
-                few = [[line[0], *line[at : at + 3]] for line in (headers, *rows)]
+            for at in range(1, len(headers), BESIDE):
+                few = [[line[0], *line[at : at + BESIDE]] for line in (headers, *rows)]
                 print_table(console, few[0], few[1:], left=(0,))
         console.print(remark)
     console.print()
@@ -159,8 +158,8 @@ def _measures(found: Mapping[str, Predictions]) -> Table:
 
     columns = []
     for predictions in found.values():
-        sizes = sorted(set(predictions.components))
-        size = str(sizes[0]) if len(sizes) == 1 else f"{sizes[0]}-{sizes[-1]}"
+        sizes = [str(size) for size in sorted(set(predictions.components))] or ["-"]
+        size = sizes[0] if len(sizes) == 1 else f"{sizes[0]}-{sizes[-1]}"
         columns.append([*map(_estimate, predictions.estimates().values()), size, f"{predictions.seconds:.1f}"])
     rows = [list(row) for row in zip([*MEASURES.values(), "components", "seconds"], *columns)]
     return ["", *found], rows, _HOW.format(bins=N_BINS)

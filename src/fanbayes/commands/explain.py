@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
@@ -57,6 +57,7 @@ def explain(
     if (label is None) != (against is None):
         raise WrongUse("--class and --against name the two classes to compare: give both or neither.")
     from fanbayes.commands.rows import Reading, read_for
+    from fanbayes.data.frames import rows_of
     from fanbayes.files.model_file import load
 
     clf = load(model)
@@ -85,6 +86,8 @@ def explain(
         part = None
         if found.kind_of_part == "star":
             part = f"star of {clf.schema_[int(found.part[k])].name}" if found.part[k] >= 0 else "naive Bayes"
+        elif found.kind_of_part == "member":
+            part = f"member {found.part[k]}, {_member_name(rows_of(clf.members_)[found.part[k]])}"
         elif found.kind_of_part != "component":
             part = f"{found.kind_of_part} {found.part[k]}"
         elif getattr(clf, "n_components_", 1) > 1:
@@ -125,6 +128,12 @@ def _as_given(found: Explanation, columns: Sequence[Column], X: Any, numbers: li
         seen = f"{column.low:g} to {column.high:g} (row {numbers[first] + 1}{more})"
         note(f"{column.name} = {given[first]:g} lies outside of what was seen, {seen}.")
     return replace(found, values=tuple(texts.values()))
+
+
+def _member_name(member: Mapping[str, Any]) -> str:
+    """Model and size of a member of an average."""
+    size = member["n_components"]
+    return f"{member['model']} of {size} components" if size > 1 else str(member["model"])
 
 
 def _known(text: str, classes: NDArray[Any]) -> Any:

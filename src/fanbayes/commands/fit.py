@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from fanbayes.commands import options
 from fanbayes.commands.options import Model
 from fanbayes.commands.output import (
     WrongUse,
+    duration,
     print_json,
     print_table,
     require_target,
@@ -40,7 +42,9 @@ def fit(
     data: options.Data,
     target: options.Target,
     out: Annotated[Path, typer.Option("--out", "-o", help="File of the model to write.", metavar="MODEL")],
-    model: Annotated[Model, typer.Option("--model", help="Model to learn.")] = Model.FAN,
+    model: Annotated[
+        Model | None, typer.Option("--model", help="Model to learn; fan-cv, the average of several, if not given.")
+    ] = None,
     criterion: options.CriterionOption = None,
     effort: options.EffortOption = None,
     discrete: options.Discrete = None,
@@ -50,6 +54,9 @@ def fit(
     components: Annotated[
         int | None, typer.Option("--components", min=1, help="Number of components, instead of choosing it.")
     ] = None,
+    no_kernel_members: Annotated[
+        bool, typer.Option("--no-kernel-members", help="Keep out of fan-cv what holds rows of DATA in the model.")
+    ] = False,
     seed: options.Seed = 0,
     jobs: options.Jobs = None,
     missing: options.Missing = None,
@@ -66,16 +73,24 @@ def fit(
     """
     from fanbayes.commands.models import classifier, takes
 
+    is_named, model = model is not None, model or Model.FAN_CV
     if model is Model.FAN_CV and (components is not None or discretize):
-        raise WrongUse("fan-cv tries out numbers of components and intervals: leave out --components and --discretize.")
+        raise WrongUse(
+            "fan-cv tries out numbers of components and intervals: leave out --components and --discretize, or choose "
+            "--model fan."
+        )
     if components not in (None, 1) and not takes(model, "n_components"):
         raise WrongUse(f"{model.title} has no components: leave out --components, or choose --model fan.")
     if discretize and not takes(model, "discretize"):
         raise WrongUse(f"{model.value} has no --discretize: leave it out.")
     if criterion is not None and not takes(model, "criterion"):
-        raise WrongUse(f"{model.value} does not choose a number of components: leave out --criterion.")
+        raise WrongUse(
+            f"{model.value} does not choose a number of components: leave out --criterion, or choose --model fan."
+        )
     if effort is not None and not takes(model, "effort"):
         raise WrongUse(f"{model.value} has no --effort: leave it out, or choose --model fan-cv.")
+    if no_kernel_members and not takes(model, "kernel_members"):
+        raise WrongUse(f"{model.value} holds no rows: leave out --no-kernel-members.")
     if informative_missing and not takes(model, "missing"):
         raise WrongUse(f"{model.value} has no --informative-missing: leave it out.")
     require_target(out, data)
@@ -101,6 +116,7 @@ def fit(
         discretize="mdlp" if discretize else None,
         missing="informative" if informative_missing else None,
         n_components=components,
+        kernel_members=False if no_kernel_members else None,
         random_state=seed,
         n_jobs=jobs or -1,
     )
@@ -110,15 +126,19 @@ def fit(
     chooses, criterion = takes(model, "n_components"), criterion or "icl"
     clf.set_params(verbose=not (json or chooses) and console.is_terminal)
     candidates = _candidates(console, criterion, silent=json or not chooses)
+    began = time.perf_counter()
     with warnings_as_notes(), candidates as report, reported_to(report):
         clf.fit(dataset.X, dataset.y)
+    seconds = time.perf_counter() - began
     clf.set_params(verbose=False)
     save(clf, out)
     if json:
-        print_json(_summary(clf, dataset, columns, model, out))
+        print_json(_summary(clf, dataset, columns, model, seconds, out))
         return
     if isinstance(clf, FANClassifierCV):
         print_members(console, rows_of(clf.members_))
+        if not is_named:
+            console.print("No model is named, so this is fan-cv, an average. For one to look into: --model fan.")
         console.print(f"Log score of rows held out: {score_text(clf.log_score_)}.")
     elif isinstance(clf, NetworkClassifier):
         _print_choice(console, clf, model, criterion)
@@ -126,7 +146,7 @@ def fit(
         console.print(f"Rounds: {clf.n_rounds_}. Log score of rows held out: {score_text(clf.log_score_)}.")
     elif isinstance(clf, NBTreeClassifier):
         console.print(f"Leaves: {clf.get_n_leaves()}, depth {clf.get_depth()}.")
-    console.print(f"Model: {out}. To look at it: fanbayes show {out}")
+    console.print(f"Learnt in {duration(seconds)}. Model: {out}. To look at it: fanbayes show {out}")
 
 
 # ---------------------------------------------------------------- columns
@@ -280,6 +300,7 @@ def _summary(
     dataset: Dataset,
     columns: list[dict[str, Any]],
     model: Model,
+    seconds: float,
     out: Path,
 ) -> dict[str, Any]:
     from fanbayes.data.frames import rows_of
@@ -296,6 +317,7 @@ def _summary(
         "classes": dataset.classes,
         "columns": columns,
         "model": model.value,
+        "seconds": seconds,
     }
     if isinstance(clf, FANClassifierCV):
         about |= {"members": rows_of(clf.members_), "log_score": clf.log_score_}

@@ -127,6 +127,18 @@ def block(console: Console) -> str:
     return "█" if "utf" in console.encoding.lower() else "#"
 
 
+def duration(seconds: float) -> str:
+    """How long something took.
+
+    >>> [duration(seconds) for seconds in (0.04, 2.345, 75.0, 4000.0)]
+    ['0.04 s', '2.3 s', '1 min 15 s', '66 min 40 s']
+    """
+    if seconds < 59.95:
+        return f"{seconds:.{2 if seconds < 0.95 else 1}f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s"
+
+
 def shortened(texts: Sequence[str], most: int) -> str:
     """Join with commas, the tail counted only."""
     rest = len(texts) - most

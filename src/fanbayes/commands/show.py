@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 
 MOST_COMPONENTS = 40
 MOST_NODES = 100
+# How the members of an average see the continuous columns.
+_COLUMNS = {"none": "as they are", "mdlp": "binned", "decorrelate": "decorrelated", "normal_scores": "normal scores"}
+_LEGEND = (
+    "Size: number of components. Strength: how much fine-tuning holds on to what EM found. Log score: of rows held "
+    "out. Weight: in the mean of the members' probabilities; exponent: in their product."
+)
 
 
 def show(
@@ -45,13 +51,13 @@ def score_text(log_score: float) -> str:
 
 
 def print_members(console: Console, members: list[dict[str, Any]]) -> None:
-    """A table of the members of an average."""
+    """A table of the members of an average, and whether some of them hold training rows."""
     rows = [
         [
             str(number),
             m["model"],
             str(m["n_components"] or ""),
-            m["treatment"],
+            _COLUMNS.get(m["treatment"], m["treatment"]),
             "" if m["strength"] != m["strength"] else f"{m['strength']:g}",
             str(m["n_fits"]),
             score_text(m["log_score"]),
@@ -60,8 +66,10 @@ def print_members(console: Console, members: list[dict[str, Any]]) -> None:
         ]
         for number, m in enumerate(members)
     ]
-    headers = ["", "model", "components", "columns", "strength", "fits", "log score", "weight", "exponent"]
+    headers = ["", "model", "size", "columns", "strength", "fits", "log score", "weight", "exponent"]
     print_table(console, headers, rows, left=(1, 3))
+    if any(m["model"] == "kernel" for m in members):
+        console.print("Kernel densities hold rows of the training table (--no-kernel-members: none).")
 
 
 def _print_average(console: Console, name: str, about: dict[str, Any], top: int) -> None:
@@ -72,8 +80,8 @@ def _print_average(console: Console, name: str, about: dict[str, Any], top: int)
     _print_classes(console, about)
     console.print("Members")
     print_members(console, members)
-    if any(m["model"] == "kernel" for m in members):
-        console.print("Kernel densities hold rows of the training table (kernel_members=False: none).\n")
+    console.print(_LEGEND)
+    console.print()
     _print_features(console, about["features"], top)
 
 

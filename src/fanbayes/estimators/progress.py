@@ -54,7 +54,13 @@ def steps(verbose: bool, n: int) -> Iterator[Report]:
         return
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description:<24}"),
+        BarColumn(bar_width=30),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+        TextColumn("left"),
+    )
     with Progress(*columns) as bar:
         task = bar.add_task("reading", total=n)
         yield lambda text, n: bar.update(task, advance=n, description=text)

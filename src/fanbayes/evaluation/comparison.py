@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from fanbayes.arrays import Floats
+from fanbayes.estimators.base import NetworkClassifier
 from fanbayes.estimators.tabular import TableClassifier
 from fanbayes.evaluation import metrics, significance
 from fanbayes.evaluation.folds import folds
@@ -59,7 +60,7 @@ class Predictions:
     log_proba : (n, n_classes)
         -inf for a class that the training part did not have.
     classes : (n_classes,)
-    components : number of components in each fold
+    components : number of components in each fold; empty if the classifier is not one network
     seconds : of learning and predicting, all folds together
     """
 
@@ -148,7 +149,7 @@ def cross_validate(
             fitted = clone(model).fit(*dataset.take(train))
             places = [classes.index(label) for label in fitted.classes_.tolist()]
             log_proba[test[:, None], places] = fitted.predict_log_proba(dataset.take(test)[0])
-            components.append(getattr(fitted, "n_components_", 1))
+            components += [fitted.n_components_] if isinstance(fitted, NetworkClassifier) else []
         seconds = time.perf_counter() - began
         found[name] = Predictions(dataset.y[tested], log_proba[tested], classes, components, seconds)
     return found
