@@ -5,6 +5,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from in_batches import Pieces
 from sklearn.datasets import load_iris
 from sklearn.pipeline import make_pipeline
 
@@ -76,3 +77,35 @@ def test_infinity_is_refused_by_name():
     X.iloc[3, 1] = np.inf
     with pytest.raises(ValueError, match=r"'sepal width \(cm\)' contains infinity"):
         MDLPDiscretizer().fit(X, IRIS.target)
+
+
+# ---------------------------------------------------------------- batches
+
+
+def test_batches_are_binned_as_the_table_is():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 200)
+    table = pl.DataFrame(
+        {"x": y + rng.normal(size=200) / 3, "s": ["u", "v"] * 100, "y": y, "w": rng.integers(0, 3, 200)}
+    )
+    table = table.with_columns(pl.when(pl.col("x") < 0).then(None).otherwise(pl.col("x")).alias("x"))
+    expected = MDLPDiscretizer().fit(table, "y", "w")
+    found = MDLPDiscretizer().fit(Pieces(table), "y", "w")
+    assert found.feature_names_in_.tolist() == expected.feature_names_in_.tolist() == ["x", "s"]
+    assert len(found.cut_points_[0]) >= 2
+    np.testing.assert_array_equal(found.cut_points_[0], expected.cut_points_[0])
+    assert found.cut_points_[1] is None
+    binned = found.transform(Pieces(table))
+    whole = pl.concat([batch.frame.to_native() for batch in binned])
+    assert whole.drop("y", "w").equals(expected.transform(table.drop("y", "w")))
+    assert whole["y"].to_list() == y.tolist()
+    # and a classifier is fitted to them
+    nb = NBClassifier().fit(binned.only(["x", "y"]), "y")
+    assert nb.schema_["x"].kind == "discrete"
+    assert nb.schema_["x"].n_levels == len(found.cut_points_[0]) + 1
+
+
+def test_batches_without_a_column_that_was_cut():
+    table = pl.DataFrame({"x": [1.0, 2.0], "y": [0, 1]})
+    with pytest.raises(ValueError, match="there is no column 'x'"):
+        MDLPDiscretizer().fit(table, "y").transform(Pieces(table.drop("x")))

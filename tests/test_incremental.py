@@ -144,7 +144,7 @@ def test_fit_begins_anew_and_partial_fit_goes_on_from_it():
 def test_it_does_not_go_on_from_rows_without_labels():
     X, y, _ = rows()
     clf = NBClassifier().fit(X, np.where(np.arange(len(y)) < 9, None, y))
-    with pytest.raises(ValueError, match="some of the rows given to fit had no label"):
+    with pytest.raises(ValueError, match="fit was given rows without a label"):
         clf.partial_fit(X, y)
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -22,6 +23,7 @@ from fanbayes.data.schema import (
     is_wide,
 )
 from fanbayes.data.sources import NumericColumn, Source, infinite
+from fanbayes.data.storage import MEMORY, Storage, pieces, taken
 from fanbayes.data.summary import summarise
 
 # Most levels of a code that stands for several columns.
@@ -105,6 +107,8 @@ class EncodedTable:
         Where a narrow code stands for several columns (see `fused`), the first column of each; None: one each.
     pairs : float64 (n_rows, n_regressions, 2)
         Standardised response and regressor of each regression, both NaN where one of them is missing.
+    storage : Storage
+        Where its arrays are, and those that are made of them.
     """
 
     layout: Layout
@@ -115,6 +119,7 @@ class EncodedTable:
     weights: Floats | None = None
     group: tuple[int, ...] | None = None
     pairs: Floats = field(default_factory=lambda: np.empty((0, 0, 2)))
+    storage: Storage = MEMORY
 
     __getstate__ = fields_only
 
@@ -131,6 +136,10 @@ class EncodedTable:
     def case_weights(self) -> Floats:
         """Weights of the rows (n_rows,), written out."""
         return np.ones(self.n_rows) if self.weights is None else self.weights
+
+    def weights_of(self, rows: NDArray[np.intp]) -> Floats:
+        """Weights of some rows (n,)."""
+        return np.ones(len(rows)) if self.weights is None else self.weights[rows]
 
     @cached_property
     def total_weight(self) -> float:
@@ -166,7 +175,7 @@ class EncodedTable:
         group = (*first, len(sizes))
         if len(group) == len(sizes) + 1 or not sizes:
             return self
-        codes = np.empty((self.n_rows, len(first)), dtype=np.uint8)
+        codes = self.storage.empty((self.n_rows, len(first)), np.uint8)
         for at in range(0, self.n_rows, 8192):  # in pieces that stay in the cache
             rows, out = self.narrow[at : at + 8192], codes[at : at + 8192]
             for g, (begin, end) in enumerate(pairwise(group)):
@@ -201,7 +210,9 @@ class EncodedTable:
         most = min(self.n_rows // 2, _MOST_KINDS)
         if self.layout.n_numbers or self.layout.n_regressions or math.prod(self.layout.n_levels.tolist()) > most:
             return self
-        sizes = [int(codes.max()) + 1 for codes in self._codes(slice(None))]
+        largest = [0 if self.labels is None else int(self.labels.max()) + 1]
+        largest += [*self.narrow.max(axis=0).tolist(), *self.wide.max(axis=0).tolist()]
+        sizes = [code + 1 for code in largest]
         n_kinds = math.prod(sizes)
         if n_kinds > most:
             return self
@@ -226,11 +237,18 @@ class EncodedTable:
         """All that is discrete: class, narrow and wide codes."""
         return (self._group(rows), *self.narrow[rows].T, *self.wide[rows].T)
 
+    def lacks_numbers(self) -> bool:
+        """Whether a number is missing."""
+        return any(np.isnan(self.numbers[at]).any() for at in self._pieces())
+
     def labelled_only(self) -> EncodedTable:
         """Rows that have a label."""
-        if self.labels is None or (self.labels >= 0).all():
-            return self
-        return self.only(self.labels >= 0)
+        return self if self.labels is None or self.is_labelled else self.only(self.labels >= 0)
+
+    @cached_property
+    def is_labelled(self) -> bool:
+        """Whether every row has a label."""
+        return self.labels is not None and int(self.labels.min(initial=0)) >= 0
 
     def subsample(self, n_cases: int) -> EncodedTable:
         """About `n_cases` cases that stand for all, chosen by what they contain; or all, if they are not many more.
@@ -266,7 +284,7 @@ class EncodedTable:
     @cached_property
     def fingerprint(self) -> NDArray[np.uint32]:
         """A number below 2^32 for each row (n_rows,), a function of the row's content alone."""
-        out = np.empty(self.n_rows, dtype=np.uint32)
+        out = self.storage.empty((self.n_rows,), np.uint32)
         for at in self._pieces():
             rng = np.random.default_rng(0)
             mixed = np.zeros(len(out[at]), dtype=np.uint64)
@@ -282,25 +300,81 @@ class EncodedTable:
         return out
 
     def _pieces(self) -> Iterator[slice]:
-        """Rows in pieces, so that nothing else of the table's length is needed."""
-        return (slice(at, at + 65_536) for at in range(0, self.n_rows, 65_536))
+        return pieces(self.n_rows)
 
     def _group(self, rows: slice) -> NDArray[np.intp]:
         """0 for unlabelled rows, class + 1 for the others."""
         n = len(self.narrow[rows])
         return np.zeros(n, dtype=np.intp) if self.labels is None else self.labels[rows].astype(np.intp) + 1
 
-    def only(self, keep: NDArray[np.bool_] | NDArray[np.intp]) -> EncodedTable:
-        """Some of the rows, by a mask or in the order given."""
+    def piece(self, rows: slice) -> EncodedTable:
+        """Some neighbouring rows, not copied."""
         return replace(
             self,
-            narrow=self.narrow[keep],
-            wide=self.wide[keep],
-            numbers=self.numbers[keep],
-            pairs=self.pairs[keep],
-            labels=None if self.labels is None else self.labels[keep],
-            weights=None if self.weights is None else self.weights[keep],
+            narrow=self.narrow[rows],
+            wide=self.wide[rows],
+            numbers=self.numbers[rows],
+            pairs=self.pairs[rows],
+            labels=None if self.labels is None else self.labels[rows],
+            weights=None if self.weights is None else self.weights[rows],
+            storage=MEMORY,
         )
+
+    def only(self, keep: NDArray[np.bool_] | NDArray[np.intp]) -> EncodedTable:
+        """Some of the rows, by a mask or in the order given."""
+        rows = partial(taken, keep=keep, storage=self.storage)
+        return replace(
+            self,
+            narrow=rows(self.narrow),
+            wide=rows(self.wide),
+            numbers=rows(self.numbers),
+            pairs=rows(self.pairs),
+            labels=None if self.labels is None else rows(self.labels),
+            weights=None if self.weights is None else rows(self.weights),
+        )
+
+
+def empty_table(
+    layout: Layout, n_rows: int, storage: Storage, *, labelled: bool = True, weighted: bool = False
+) -> EncodedTable:
+    """A table whose rows are yet to be written (`put`)."""
+    return EncodedTable(
+        layout,
+        storage.empty((n_rows, layout.n_narrow), np.uint8),
+        storage.empty((n_rows, layout.n_discrete - layout.n_narrow), np.uint16),
+        storage.empty((n_rows, layout.n_numbers), np.float64),
+        storage.empty((n_rows,), np.int32) if labelled else None,
+        storage.empty((n_rows,), np.float64) if weighted else None,
+        pairs=storage.empty((n_rows, layout.n_regressions, 2), np.float64),
+        storage=storage,
+    )
+
+
+def put(table: EncodedTable, at: int, rows: EncodedTable) -> None:
+    """Write rows into a table, the first of them as its row number `at`."""
+    places = slice(at, at + rows.n_rows)
+    for name in ("narrow", "wide", "numbers", "pairs"):
+        getattr(table, name)[places] = getattr(rows, name)
+    if table.labels is not None:
+        table.labels[places] = -1 if rows.labels is None else rows.labels
+    if table.weights is not None:
+        table.weights[places] = 1.0 if rows.weights is None else rows.weights
+
+
+def rewritten(table: EncodedTable, layout: Layout, write: Callable[[EncodedTable], EncodedTable]) -> EncodedTable:
+    """The rows in another layout: as a whole in memory, elsewhere in pieces."""
+    if table.storage is MEMORY:
+        return write(table)
+    found = empty_table(layout, table.n_rows, table.storage, labelled=False)
+    for piece in pieces(table.n_rows):
+        put(found, piece.start, write(table.piece(piece)))
+    return replace(found, labels=table.labels, weights=table.weights)
+
+
+def bytes_of(layout: Layout, n_rows: int) -> int:
+    """How much a table takes, without weights."""
+    n_wide = layout.n_discrete - layout.n_narrow
+    return n_rows * (layout.n_narrow + 2 * n_wide + 8 * layout.n_numbers + 16 * layout.n_regressions + 4)
 
 
 def class_shares(cases: Floats, n_cases: int) -> Floats:

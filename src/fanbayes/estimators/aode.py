@@ -107,7 +107,7 @@ class AODEClassifier(TableClassifier):
         return self._fit_whole(X, y, sample_weight)
 
     def _fit(self, *given: Any) -> Self:
-        cases = self._cases(*given)
+        cases = self._cases_or_batches(*given)
         schema, table = cases.encoded(self.discretize, self.missing)
         if schema.continuous:
             raise ValueError(

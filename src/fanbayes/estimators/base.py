@@ -21,9 +21,10 @@ from fanbayes.data.state import Arrays, State, entry, read_array, read_table, re
 from fanbayes.data.table import EncodedTable
 from fanbayes.data.views import Encodings, View
 from fanbayes.data.warning import warn
+from fanbayes.estimators.batch_cases import BatchCases
 from fanbayes.estimators.batched import of_rows
 from fanbayes.estimators.progress import progress
-from fanbayes.estimators.tabular import Cases, TableClassifier
+from fanbayes.estimators.tabular import Cases, TableClassifier, check_numbers
 from fanbayes.estimators.validation import is_dask, require_choice, require_integer, require_real
 from fanbayes.explanation.contributions import Explanation, explain
 from fanbayes.explanation.description import describe_network
@@ -54,7 +55,7 @@ class Learnt:
     problem: Problem
     search: Search
     selection: Selection
-    cases: Cases | None = None  # the rows themselves, if they were at hand
+    cases: Cases | None = None  # the rows themselves, if they are in memory
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -96,6 +97,8 @@ class NetworkClassifier(TableClassifier):
         cases = self._cases_of(X, y, sample_weight)
         schema, table = cases.encoded(self.discretize, self.missing)
         cases.warn_of_traps(schema)
+        if isinstance(cases, BatchCases) and isinstance(table, EncodedTable):
+            check_numbers(schema, table)
         search = self._search(cases.classes, table.total_weight)
         search = replace(search, criteria=criteria or search.criteria)
         search = replace(search, arcs=self._arcs(schema, table))
@@ -111,10 +114,10 @@ class NetworkClassifier(TableClassifier):
             selection = select(problem, search, len(classes), report)
         return Learnt(classes, schema, problem, search, selection)
 
-    def _cases_of(self, X: Any, y: Any, sample_weight: Any) -> Cases | DaskCases:
-        """What `fit` was given, checked, in memory or in the partitions of a table of Dask."""
+    def _cases_of(self, X: Any, y: Any, sample_weight: Any) -> Cases | BatchCases | DaskCases:
+        """What `fit` was given, checked, in memory, in batches or in the partitions of a table of Dask."""
         if not is_dask(X):
-            return self._cases(X, y, sample_weight)
+            return self._cases_or_batches(X, y, sample_weight)
         from fanbayes.estimators.on_dask import dask_cases
 
         self._check_parameters()

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fanbayes.data.batches import Batches, as_batches, rows_at_once
 from fanbayes.data.traps import each_kind_once
+from fanbayes.estimators.batch_cases import naming
 
 A = TypeVar("A", bound=NDArray[Any])
 
@@ -46,12 +47,8 @@ def answers(method: Method[A], clf: Any, batches: Batches) -> Iterator[A]:
     is_empty, warned = True, set[str]()
     for batch in batches:
         is_empty = False
-        try:
-            with each_kind_once(warned):
-                answer = method(clf, batch.frame.to_native())
-        except (TypeError, ValueError) as error:
-            kind = TypeError if isinstance(error, TypeError) else ValueError
-            raise kind(f"{batch.where}: {error}") from error
+        with naming(batch.where), each_kind_once(warned):
+            answer = method(clf, batch.frame.to_native())
         yield answer
     if is_empty:
         raise ValueError("the table has no rows; give at least one")

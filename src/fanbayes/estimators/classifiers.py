@@ -89,8 +89,8 @@ class NBClassifier(IncrementalClassifier):
         before: Totals | None = getattr(self, "_totals", None)
         if before is None and hasattr(self, "classes_"):
             raise ValueError(
-                "this classifier has no totals that rows could be added to, as some of the rows given to fit had no "
-                "label; begin anew with labelled rows"
+                "this classifier has no totals that rows could be added to, as fit was given rows without a label or a "
+                "table in batches; begin anew with labelled rows"
             )
         schema, table = self._encoded(cases, before)
         structure = naive_bayes(len(cases.classes))
@@ -245,6 +245,8 @@ class FANClassifier(_HiddenClassifier):
         A category that was not seen in training counts as missing, or is an error.
     allow_missing_columns : bool, default=False
         Whether a data frame to predict may lack columns, which are then summed out.
+    memory : int or str, default="1GB"
+        Bytes that encoded rows of a table that is read in batches may take in memory; more lie in temporary files.
     n_jobs : int or None, default=None
         Threads; the result does not depend on it.
     random_state : int, RandomState or None, default=None

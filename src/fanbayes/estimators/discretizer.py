@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
+import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from fanbayes.arrays import Floats
+from fanbayes.data.batches import Batch, Batches, checked
 from fanbayes.data.frames import interval_series
-from fanbayes.data.mdl import assign, cut_points
-from fanbayes.data.sources import NumericColumn, Source, infinite
-from fanbayes.estimators.validation import encode_labels, read_labels, read_rows, read_weights
+from fanbayes.data.mdl import assign
+from fanbayes.data.sources import Source, infinite, series_source
+from fanbayes.data.summary import TableSummary, summarise
+from fanbayes.estimators.batch_cases import batches_of, naming, read_parts, summarise_parts
+from fanbayes.estimators.validation import encode_labels, named_columns, read_labels, read_rows, read_weights
 
 
 class MDLPDiscretizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -44,42 +50,60 @@ class MDLPDiscretizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  #
 
         Parameters
         ----------
-        X : data frame or array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            Classes; rows whose label is NaN or None are ignored.
-        sample_weight : array-like of shape (n_samples,), optional
-            Case counts.
+        X : data frame or array-like of shape (n_samples, n_features), or a table that is read in batches
+        y : array-like of shape (n_samples,), or str
+            Classes, or the name of the column of X that holds them; rows whose label is NaN or None are ignored. Of
+            more than 262,144 different values of a column in batches, neighbours are joined before it is cut.
+        sample_weight : array-like of shape (n_samples,), or str, optional
+            Case counts, or the name of their column.
 
         Returns
         -------
         self
         """
+        batches = batches_of(X)
+        if batches is not None:
+            parts = read_parts(self, batches, y, sample_weight)
+            summary, *_ = summarise_parts(self, parts, "from_dtype", counts=True, missing="ignorable")
+        else:
+            summary = self._summary(*named_columns(X, y, sample_weight))
+        self.classes_ = summary.classes
+        self.cut_points_ = [
+            None if c.is_category else np.empty(0) if c.counts is None else c.counts.cut_points(len(self.classes_))
+            for c in summary.columns
+        ]
+        return self
+
+    def _summary(self, X: Any, y: Any, sample_weight: Any) -> TableSummary:
+        """What rows in memory tell of the columns."""
         rows = read_rows(self, X, reset=True)
         weights = read_weights(sample_weight, len(rows))
         y = read_labels(y, len(rows))
         if weights is not None:
             rows, y, weights = rows.take(weights > 0), y[weights > 0], weights[weights > 0]
-        self.classes_, labels = encode_labels(y)
-        self.cut_points_ = [
-            cut_points(_numbers(s), labels, len(self.classes_), weights) if _holds_numbers(s) else None
-            for s in rows.sources()
-        ]
-        return self
+        classes, labels = encode_labels(y)
+        sources = list(rows.sources())
+        return summarise(sources, [s.symbolic for s in sources], labels, weights, classes, counts=True)
 
     def transform(self, X: Any) -> Any:
         """Replace numbers by their intervals.
 
         Parameters
         ----------
-        X : data frame or array-like of shape (n_samples, n_features)
+        X : data frame or array-like of shape (n_samples, n_features), or a table that is read in batches
 
         Returns
         -------
-        data frame or ndarray of shape (n_samples, n_features)
+        data frame or ndarray of shape (n_samples, n_features), or BinnedBatches
             A frame like X, its columns of numbers now categories such as "(2.45, 4.75]"; or, for an array, the
-            numbers 0, 1, ... of the intervals, NaN where missing.
+            numbers 0, 1, ... of the intervals, NaN where missing. Batches for batches, which keep their other columns
+            and which classifiers can be fitted to; ``batch.frame.to_native()`` is what one of them holds.
         """
         check_is_fitted(self)
+        batches = batches_of(X)
+        if batches is not None:
+            names = checked(self.feature_names_in_.tolist(), batches.columns)
+            return BinnedBatches(batches, dict(zip(names, self.cut_points_)))
         rows = read_rows(self, X, reset=False)
         if isinstance(rows.content, np.ndarray):
             return np.column_stack([_interval_numbers(s, cuts) for s, cuts in zip(rows.sources(), self.cut_points_)])
@@ -98,8 +122,51 @@ class MDLPDiscretizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  #
         return tags
 
 
-def _holds_numbers(source: Source) -> bool:
-    return isinstance(source, NumericColumn) and not source.symbolic
+@dataclass(frozen=True)
+class BinnedBatches:
+    """A table in batches whose columns of numbers are replaced by their intervals.
+
+    Attributes
+    ----------
+    batches : Batches
+    cuts : cuts of columns by name, None of those that are passed through
+    """
+
+    batches: Batches
+    cuts: Mapping[str, Floats | None]
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns."""
+        return self.batches.columns
+
+    @property
+    def frame(self) -> str | None:
+        """Name of the library that tables are handed back in."""
+        return self.batches.frame
+
+    @property
+    def n_rows(self) -> int | None:
+        """Number of rows, where it is known without reading."""
+        return self.batches.n_rows
+
+    def __iter__(self) -> Iterator[Batch]:
+        for batch in self.batches:
+            with naming(batch.where):
+                yield replace(batch, frame=batch.frame.with_columns(*self._binned(batch.frame)))
+
+    def _binned(self, frame: nw.DataFrame[Any]) -> Iterator[nw.Series[Any]]:
+        for name in self.columns:
+            cuts = self.cuts.get(name)
+            if cuts is not None:
+                given = frame.get_column(name)
+                yield interval_series(
+                    name, assign(_numbers(series_source(given, name)), cuts), cuts, given.implementation
+                )
+
+    def only(self, columns: Sequence[str]) -> BinnedBatches:
+        """The same rows, of which only these columns are read."""
+        return replace(self, batches=self.batches.only(columns))
 
 
 def _interval_numbers(source: Source, cuts: Floats | None) -> NDArray[Any]:

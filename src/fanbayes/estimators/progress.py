@@ -47,8 +47,8 @@ def progress(verbose: bool, criterion: str, n_sizes: int) -> Iterator[Callable[[
 
 
 @contextmanager
-def steps(verbose: bool, n: int) -> Iterator[Report]:
-    """Report what was done and how many of the n steps it was, or nowhere."""
+def steps(verbose: bool, n: int | None) -> Iterator[Report]:
+    """Report what was done and how many of the n steps it was, or nowhere; None: nobody knows how many there are."""
     if not verbose:
         yield lambda text, n: None
         return

@@ -17,19 +17,24 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from fanbayes.arrays import Floats
+from fanbayes.data.batches import Batches
 from fanbayes.data.frames import to_user_rows
 from fanbayes.data.schema import Missing, Schema, category_mask
 from fanbayes.data.sources import Source
 from fanbayes.data.state import Arrays, State
+from fanbayes.data.storage import pieces
 from fanbayes.data.table import EncodedTable, encode_table, learn_table
 from fanbayes.data.traps import Unseen, training_traps, unseen_categories, unseen_trap, warn_of
 from fanbayes.data.views import Encodings, TrainingTable, training_table
+from fanbayes.estimators.batch_cases import BatchCases, batches_of, read_parts, summarise_parts
 from fanbayes.estimators.batched import answers, of_rows, table_in_batches
 from fanbayes.estimators.validation import (
     encode_labels,
     is_dask,
     is_labelled,
     labels_among,
+    named_columns,
+    read_bytes,
     read_labels,
     read_rows,
     read_weights,
@@ -107,6 +112,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     missing: Missing = "ignorable"
     handle_unknown: Literal["missing", "error"] = "missing"
     allow_missing_columns: bool = False
+    memory: int | str = "1GB"
     n_jobs: int | None = None
     verbose: bool | int = False
 
@@ -135,13 +141,16 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : data frame or array-like of shape (n_samples, n_features)
-            Discrete and continuous columns, values missing or not.
-        y : array-like of shape (n_samples,)
-            Classes. A row whose label is NaN or None is unlabelled: a model that is a joint distribution learns from
-            it as well, others leave it out.
-        sample_weight : array-like of shape (n_samples,), optional
-            Case counts: weight 2 is the row twice, weight 0 is the row absent.
+        X : data frame or array-like of shape (n_samples, n_features), or a table that is read in batches
+            Discrete and continuous columns, values missing or not. Datasets of Arrow, lazy frames of polars, relations
+            of DuckDB and tables of Ibis need not fit into memory: they are gone through twice, and encoded rows that
+            take more than `memory` lie in temporary files.
+        y : array-like of shape (n_samples,), or str
+            Classes, or the name of the column of X that holds them. A row whose label is NaN or None is unlabelled: a
+            model that is a joint distribution learns from it as well, others leave it out.
+        sample_weight : array-like of shape (n_samples,), or str, optional
+            Case counts, or the name of the column of X that holds them: weight 2 is the row twice, weight 0 is the row
+            absent.
 
         Returns
         -------
@@ -169,14 +178,28 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Whether rows without a label are learnt from; else they are left out."""
         return self._is_generative
 
+    def _cases_or_batches(self, X: Any, y: Any, sample_weight: Any) -> Cases | BatchCases:
+        """What `fit` was given, in memory or in batches, checked."""
+        batches = batches_of(X)
+        if batches is None:
+            return self._cases(X, y, sample_weight)
+        self._check_parameters()
+        return self._batch_cases(batches, y, sample_weight)
+
     def _cases(
         self, X: Any, y: Any, sample_weight: Any, classes: NDArray[Any] | None = None, *, reset: bool = True
     ) -> Cases:
-        """What `fit` was given, checked; labels are among `classes`, if these are known before.
+        """What `fit` was given in memory, checked; labels are among `classes`, if these are known before.
 
         With `reset`, the columns are the ones that the classifier has from now on, else those that it has.
         """
         self._check_parameters()
+        if batches_of(X) is not None:
+            raise TypeError(
+                f"{type(self).__name__} learns from rows in memory here; give it as many as fit, such as "
+                "dataset.head(10**6) or lazy_frame.head(10**6).collect()"
+            )
+        X, y, sample_weight = named_columns(X, y, sample_weight)
         rows = read_rows(self, X, reset=reset, training=True)
         y = read_labels(y, len(rows))
         weights = read_weights(sample_weight, len(rows))
@@ -193,6 +216,14 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         other = self._distributions(rows.names, is_category)
         return Cases(sources, is_category, rows.frame, classes, labels, weights, present, is_declared, other)
 
+    def _batch_cases(self, batches: Batches, y: Any, sample_weight: Any) -> BatchCases:
+        parts = read_parts(self, batches, y, sample_weight)
+        counts = getattr(self, "discretize", "none") == "mdlp"
+        found = summarise_parts(self, parts, self.categorical_features, counts=counts, missing=self.missing)
+        other = self._distributions(parts.features, [c.is_category for c in found[0].columns])
+        is_declared = not isinstance(self.categorical_features, str)
+        return BatchCases(parts, *found, is_declared, other, read_bytes("memory", self.memory))
+
     def _distributions(self, names: Sequence[str], is_category: Sequence[bool]) -> dict[int, str]:
         """Distributions of columns that are not normal, by position."""
         return {}
@@ -202,6 +233,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         require_choice("handle_unknown", self.handle_unknown, ("missing", "error"))
         if not isinstance(self.allow_missing_columns, (bool, np.bool_)):
             raise TypeError(f"allow_missing_columns={self.allow_missing_columns!r} must be True or False")
+        read_bytes("memory", self.memory)
         if self.n_jobs is not None:
             require_integer("n_jobs", self.n_jobs, -(10**6), 10**6)
             if self.n_jobs == 0:
@@ -404,15 +436,17 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 def check_numbers(schema: Schema, table: EncodedTable) -> None:
     """Refuse numbers of which the distribution of their column can make nothing."""
     for j in schema.taken_as_they_are:
-        check_column(schema[j].name, schema[j].distribution, table.numbers[:, schema.place[j]])
+        for piece in pieces(table.n_rows):
+            x = table.numbers[piece, schema.place[j]]
+            check_column(schema[j].name, schema[j].distribution, x, piece.start)
 
 
-def check_column(name: str, distribution: str, x: Floats) -> None:
-    """Refuse numbers (n_rows,) of which a distribution can make nothing."""
+def check_column(name: str, distribution: str, x: Floats, first: int = 0) -> None:
+    """Refuse numbers (n_rows,), the first that of row number `first`, of which a distribution can make nothing."""
     block = BLOCKS[distribution]
     wrong = np.flatnonzero(block.refused(x))
     if len(wrong):
         raise ValueError(
-            f"column {name!r} holds {x[wrong[0]]:g} in row {wrong[0]}; as {distribution} it takes {block.takes}: "
-            "correct it, or fit without it in distributions"
+            f"column {name!r} holds {x[wrong[0]]:g} in row {first + wrong[0]}; as {distribution} it takes "
+            f"{block.takes}: correct it, or fit without it in distributions"
         )

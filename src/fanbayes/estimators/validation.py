@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -48,6 +49,16 @@ def require_real(name: str, value: object, *, above: float | None = None, least:
     if not value <= _MOST or (above is not None and value <= above) or (least is not None and value < least):
         bound = f"greater than {above}" if above is not None else f"at least {least}"
         raise ValueError(f"{name}={_short(value)} must be {bound} and at most {_MOST:g}")
+
+
+def read_bytes(name: str, value: object) -> int:
+    """Bytes of a number, or of a text such as "2GB" or "500 MiB"."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kKMGT]?)(i?)B?\s*", value) if isinstance(value, str) else None
+    if found is not None:
+        return int(float(found[1]) * (1024 if found[3] else 1000) ** "_KMGT".index(found[2].upper() or "_"))
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value >= 0:
+        return int(value)
+    raise ValueError(f"{name}={_short(value)} is neither a number of bytes nor a text such as '2GB'")
 
 
 def _short(value: Any) -> str:
@@ -161,6 +172,23 @@ def _mixes_text_and_numbers(rows: Sequence[Any]) -> bool:
     return any(texts) and not all(texts)
 
 
+def named_columns(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+    """X, y and weights, where the last two may be names of columns of X, which is then without them."""
+    names = {"y": y, "sample_weight": sample_weight}
+    names = {what: name for what, name in names.items() if isinstance(name, str)}
+    if not names:
+        return X, y, sample_weight
+    frame = as_frame(X)
+    for what, name in names.items():
+        if frame is None:
+            raise ValueError(f"{what}={name!r:.60} names a column, and X has no names; give the values of {what}")
+        if name not in frame.columns:
+            raise ValueError(f"{what} names {name!r}, which is not a column; the columns are {frame.columns}")
+    assert frame is not None
+    y, sample_weight = (frame[v].to_native() if isinstance(v, str) else v for v in (y, sample_weight))
+    return frame.drop([*names.values()]).to_native(), y, sample_weight
+
+
 def as_frame(X: Any) -> nw.DataFrame[Any] | None:
     """X as a data frame, or None if it is none."""
     if isinstance(X, np.ndarray):
@@ -205,12 +233,20 @@ def is_labelled(y: NDArray[Any]) -> NDArray[np.bool_]:
 
 def encode_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int32]]:
     """Classes in order, and the class of each row (n_rows,), -1 where it is unlabelled."""
+    classes, labels = classes_of(y)
+    if len(classes) == 0:
+        raise ValueError("no row has a label; give at least one row of y a class")
+    return classes, labels
+
+
+def classes_of(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int32]]:
+    """As `encode_labels`, of rows of which none need have a label."""
     if y.dtype.kind == "O" and set(map(type, y)) == {str}:  # the common case, many times faster
         index = {name: k for k, name in enumerate(sorted(set(y.tolist())))}
         return np.array([*index], dtype=object), np.fromiter(map(index.__getitem__, y.tolist()), np.int32, len(y))
     labelled = is_labelled(y)
     if not labelled.any():
-        raise ValueError("no row has a label; give at least one row of y a class")
+        return np.empty(0), np.full(len(y), -1, dtype=np.int32)
     known = y[labelled]
     if known.dtype.kind == "O":
         kinds = {str if isinstance(v, str) else Real if isinstance(v, Real) else type(v) for v in known}
@@ -247,6 +283,14 @@ def read_weights(sample_weight: Any, n_rows: int) -> Floats | None:
     """Case weights (n_rows,), or None where all are 1."""
     if sample_weight is None:
         return None
+    weight = finite_weights(sample_weight, n_rows)
+    if not (weight > 0).any():
+        raise ValueError("sample_weight is zero for all rows; give at least one row a positive weight")
+    return None if bool((weight == 1.0).all()) else weight
+
+
+def finite_weights(sample_weight: Any, n_rows: int) -> Floats:
+    """Case weights (n_rows,), finite and not negative."""
     try:
         given = np.asarray(sample_weight)
         weight = given.astype(np.float64, casting="unsafe" if given.dtype.kind == "O" else "same_kind")
@@ -260,12 +304,10 @@ def read_weights(sample_weight: Any, n_rows: int) -> Floats | None:
         raise ValueError(f"sample_weight.shape == {weight.shape}, expected {(n_rows,)}")
     if not np.isfinite(weight).all():
         raise ValueError("sample_weight contains NaN or infinity; give every row a finite weight")
-    if weight.max() > MOST_CASES / len(weight):
+    if weight.max(initial=0.0) > MOST_CASES / max(1, len(weight)):
         raise ValueError(
             f"the sum of sample_weight is larger than {MOST_CASES:g}; divide all weights by the largest of them"
         )
     if (weight < 0).any():
         raise ValueError("sample_weight contains negative values; weights are counts of cases")
-    if not (weight > 0).any():
-        raise ValueError("sample_weight is zero for all rows; give at least one row a positive weight")
-    return None if bool((weight == 1.0).all()) else weight
+    return weight

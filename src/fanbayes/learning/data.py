@@ -73,7 +73,7 @@ class InMemoryData:
     @property
     def is_labelled(self) -> bool:
         """Whether every row has a label."""
-        return self.table.labels is not None and bool((self.table.labels >= 0).all())
+        return self.table.is_labelled
 
     def e_step(self, terms: Terms, *, hard: bool = False) -> Statistics:
         """Statistics of all rows under each network: expected (8), or of the best completion (9) if `hard`."""

@@ -28,6 +28,7 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from fanbayes.arrays import Floats, Ints, Mask
 from fanbayes.data.caching import cached_property
+from fanbayes.data.storage import pieces as row_pieces
 from fanbayes.data.table import EncodedTable
 from fanbayes.learning.data import InMemoryData
 from fanbayes.learning.e_step import Posterior, ThreadPool, e_step
@@ -49,12 +50,14 @@ class FullCovarianceData(InMemoryData):
     @property
     def is_labelled(self) -> bool:
         """Whether nothing but components is hidden: every row has a label, and no number is missing."""
-        return super().is_labelled and not np.isnan(self.table.numbers).any()
+        return super().is_labelled and not self.table.lacks_numbers()
 
     @cached_property
     def _rows(self) -> tuple[_CompleteRows, _CompleteRows, _OtherRows]:
         """Complete rows with a label, those without, and the others."""
-        complete, labelled = _is_complete(self.table.numbers), _labels(self.table) >= 0
+        complete, labelled = _is_complete(self.table.numbers), np.ones(self.table.n_rows, dtype=bool)
+        if not self.table.is_labelled:
+            labelled = _labels(self.table) >= 0
         parts = [_only(self.table, which) for which in (complete & labelled, complete & ~labelled, ~complete)]
         return _CompleteRows(parts[0]), _CompleteRows(parts[1]), _OtherRows(parts[2])
 
@@ -145,7 +148,10 @@ def _standard(terms: Terms) -> Normals:
 
 
 def _is_complete(numbers: Floats) -> Mask:
-    return np.asarray(~np.isnan(numbers).any(axis=1))
+    found = np.empty(len(numbers), dtype=bool)
+    for at in row_pieces(len(numbers)):
+        found[at] = ~np.isnan(numbers[at]).any(axis=1)
+    return found
 
 
 def _labels(table: EncodedTable) -> Ints:
@@ -197,7 +203,7 @@ class _CompleteRows:
 
     @cached_property
     def _has_labels(self) -> bool:
-        return bool((_labels(self.table) >= 0).all())
+        return self.table.is_labelled
 
     @cached_property
     def _scatter(self) -> tuple[Floats, Floats, Floats]:
@@ -205,15 +211,16 @@ class _CompleteRows:
 
         Of the classes that there are rows of, up to the last; of all rows where they have no labels.
         """
-        labels, weights, x = np.maximum(_labels(self.table), 0), self.table.case_weights, self.table.numbers
-        cases = np.bincount(labels, weights).astype(np.float64)
+        table, x = self.table, self.table.numbers
+        cases = table.class_cases()
+        cases = cases[1:] if self._has_labels else cases[:1]
         mean, scatter = np.zeros((len(cases), x.shape[1])), np.zeros((len(cases), x.shape[1], x.shape[1]))
         for c in np.flatnonzero(cases):
-            own = np.flatnonzero(labels == c)
+            own = np.flatnonzero(table.labels == c) if self._has_labels else np.arange(table.n_rows)
             some = np.split(own, range(_ROWS_AT_ONCE, len(own), _ROWS_AT_ONCE))
-            mean[c] = sum(weights[rows] @ x[rows] for rows in some) / cases[c]
+            mean[c] = sum(table.weights_of(rows) @ x[rows] for rows in some) / cases[c]
             for rows in some:
-                around = (x[rows] - mean[c]) * np.sqrt(weights[rows])[:, None]
+                around = (x[rows] - mean[c]) * np.sqrt(table.weights_of(rows))[:, None]
                 scatter[c] += around.T @ around
         return cases, mean, scatter
 

@@ -28,6 +28,7 @@ from scipy.special import logsumexp, xlogy
 from fanbayes import _native
 from fanbayes.arrays import Floats, Ints
 from fanbayes.data.caching import cached_property, fields_only
+from fanbayes.data.storage import pieces
 from fanbayes.data.table import EncodedTable, Layout
 from fanbayes.learning.data import InMemoryData
 from fanbayes.learning.e_step import ThreadPool
@@ -109,8 +110,11 @@ class CompletedRows:
         table, n, found = self.table, self.n_states, [np.zeros(0)]
         assert table.labels is not None
         for i, n_levels in enumerate(self.layout.n_levels.tolist()):
-            key = table.codes_of(i).astype(np.int64) * n + table.labels
-            found.append(np.bincount(key, table.case_weights, (n_levels + 1) * n).astype(np.float64))
+            counts, codes = np.zeros((n_levels + 1) * n), table.codes_of(i)
+            for at in pieces(table.n_rows):
+                weights = None if table.weights is None else table.weights[at]
+                counts += np.bincount(codes[at].astype(np.int64) * n + table.labels[at], weights, len(counts))
+            found.append(counts)
         return np.concatenate(found).reshape(-1, n)
 
     def counts(self, i: int, others: Sequence[int]) -> Floats:
@@ -191,7 +195,7 @@ def completed(table: EncodedTable | PartitionedTable, network: Network, pool: Th
 
 def _complete(table: EncodedTable, network: Network, pool: ThreadPool = None) -> CompletedRows:
     structure, n_states = network.structure, network.structure.n_states
-    if structure.n_components == 1 and table.labels is not None and (table.labels >= 0).all():
+    if structure.n_components == 1 and table.is_labelled:
         return CompletedRows(table, n_states, pool)
     rows, states, weights = [], [], []
     for at in range(0, table.n_rows, 65_536):

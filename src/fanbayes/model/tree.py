@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from fanbayes.arrays import Ints, Mask
 from fanbayes.data.caching import cached_property, fields_only
-from fanbayes.data.table import EncodedTable, Layout
+from fanbayes.data.table import EncodedTable, Layout, rewritten
 
 # Most levels of a code that stands for a column and its parent.
 MOST_PAIRS = 65_535
@@ -127,6 +127,9 @@ class TreeLayout(Layout):
 
         A value whose parent is missing is left out; `holes` tells for which rows this is more than leaving out factors.
         """
+        return rewritten(table, self.codes, self._encode)
+
+    def _encode(self, table: EncodedTable) -> EncodedTable:
         n_discrete, parent = self.base.n_discrete, self.tree.parent
         codes = self.codes
         narrow = np.empty((table.n_rows, codes.n_narrow), dtype=np.uint8)
@@ -169,7 +172,7 @@ class TreeLayout(Layout):
         """
         found = np.zeros(table.n_rows, dtype=bool)
         inner = set(self.tree.parent) - {-1}
-        if not inner or not (len(table.has_gaps()) or np.isnan(table.numbers).any()):
+        if not inner or not (len(table.has_gaps()) or table.lacks_numbers()):
             return found
         for at in range(0, table.n_rows, _PIECE):
             rows = slice(at, at + _PIECE)

@@ -1,0 +1,216 @@
+"""Rows that `fit` is given in batches: one pass for the schema, one that encodes them into memory or onto disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import validate_data
+
+from fanbayes.arrays import Floats
+from fanbayes.data.batches import Batch, Batches, as_batches, rows_at_once
+from fanbayes.data.schema import Missing, Schema, category_mask
+from fanbayes.data.sources import Source, frame_sources
+from fanbayes.data.storage import MEMORY, OnDisk, Storage
+from fanbayes.data.summary import TableSummary, summarise
+from fanbayes.data.table import EncodedTable, bytes_of, empty_table, encode_table, layout_of, put
+from fanbayes.data.traps import training_traps, warn_of
+from fanbayes.estimators.progress import steps
+from fanbayes.estimators.validation import MOST_CASES, classes_of, finite_weights, is_labelled, read_labels
+
+# Arrays that take less than this share of `memory` are never put on disk.
+_SMALL_SHARE = 64
+
+
+def batches_of(X: Any) -> Batches | None:
+    """A table that is to be read in batches; None if it is in memory."""
+    found = as_batches(X, rows_at_once(1))
+    return None if found is None else as_batches(X, rows_at_once(len(found.columns)))
+
+
+class Part(NamedTuple):
+    """Rows of a batch that count: the features, labels by their place among the classes of the batch, and weights."""
+
+    where: str
+    frame: nw.DataFrame[Any]
+    sources: list[Source]
+    classes: NDArray[Any]
+    labels: NDArray[np.int32]
+    weights: Floats | None  # None where all are 1
+
+
+@dataclass(frozen=True)
+class Parts:
+    """How batches are read.
+
+    Attributes
+    ----------
+    batches : Batches, all columns
+    features : names of the columns to learn from
+    target, weight : names of those that hold labels and weights; there may be no weights
+    learns_from_unlabelled : whether rows without a label count
+    verbose : whether progress is shown
+    """
+
+    batches: Batches
+    features: list[str]
+    target: str
+    weight: str | None
+    learns_from_unlabelled: bool
+    verbose: bool = False
+
+    def read(self, doing: str, n_rows: int | None) -> Iterator[Part]:
+        """One pass over the rows that count."""
+        with steps(self.verbose, n_rows) as report:
+            for batch in self.batches:
+                if len(batch.frame):
+                    with naming(batch.where):
+                        part = self._part(batch)
+                    if len(part.labels):
+                        yield part
+                report(f"{doing} {batch.where}", len(batch.frame))
+
+    def _part(self, batch: Batch) -> Part:
+        frame, n_rows = batch.frame, len(batch.frame)
+        y = read_labels(frame[self.target].to_native(), n_rows)
+        weights = None if self.weight is None else finite_weights(frame[self.weight].to_native(), n_rows)
+        rows = frame.select(self.features)
+        present = np.ones(n_rows, dtype=bool) if weights is None else weights > 0
+        if not self.learns_from_unlabelled:
+            present &= is_labelled(y)
+        if not present.all():
+            rows, y = rows.filter(present.tolist()), y[present]
+            weights = None if weights is None else weights[present]
+        if weights is not None and bool((weights == 1.0).all()):
+            weights = None
+        return Part(batch.where, rows, list(frame_sources(rows)), *classes_of(y), weights)
+
+
+@contextmanager
+def naming(where: str) -> Iterator[None]:
+    """Say of which rows an error is."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{where}: {error}") from error
+
+
+@dataclass(frozen=True)
+class BatchCases:
+    """Rows that `fit` was given in batches: what `Cases` is for rows in memory.
+
+    Attributes
+    ----------
+    parts : Parts
+    summary : TableSummary of all rows that count
+    first : Part, by which traps are judged
+    is_weighted : whether a weight is not 1
+    is_declared : whether the user said which columns are categories
+    distributions : of continuous columns that are not normal, by position
+    memory : bytes that encoded rows may take in memory
+    """
+
+    parts: Parts
+    summary: TableSummary
+    first: Part
+    is_weighted: bool
+    is_declared: bool
+    distributions: dict[int, str]
+    memory: int
+
+    @property
+    def classes(self) -> NDArray[Any]:
+        """(n_classes,)."""
+        return self.summary.classes
+
+    def storage(self, n_bytes: int) -> Storage:
+        """Where arrays of so many bytes in all are put."""
+        return MEMORY if n_bytes <= self.memory else OnDisk(self.memory // _SMALL_SHARE)
+
+    def encoded(
+        self, discretize: Literal["none", "mdlp"], missing: Missing = "ignorable"
+    ) -> tuple[Schema, EncodedTable]:
+        """What the columns are, binned or not, with or without indicators, and the rows."""
+        schema = self.summary.schema(self.parts.batches.frame, discretize, self.distributions, missing)
+        layout, n_rows = layout_of(schema), self.summary.n_rows
+        storage = self.storage(bytes_of(layout, n_rows))
+        table = empty_table(layout, n_rows, storage, weighted=self.is_weighted)
+        for at, rows, _ in self.encode(schema):
+            put(table, at, rows)
+        return schema, table
+
+    def encode(self, schema: Schema) -> Iterator[tuple[int, EncodedTable, Part]]:
+        """Encoded parts, the number of the first row of each, and what they were made of."""
+        at, n_rows = 0, self.summary.n_rows
+        for part in self.parts.read("encoding", n_rows):
+            n = len(part.labels)
+            if at + n > n_rows:
+                break
+            with naming(part.where):
+                rows = encode_table(schema, part.sources, n)
+            place = np.append(np.searchsorted(self.classes, part.classes), -1).astype(np.int32)  # -1 is the last
+            yield at, replace(rows, labels=place[part.labels], weights=part.weights), part
+            at += n
+        else:
+            n = 0
+        if at + n != n_rows:
+            raise ValueError(
+                f"the table changed while it was read: it had {n_rows:,} rows; fit again when it is at rest"
+            )
+
+    def warn_of_traps(self, schema: Schema) -> None:
+        """Warn of what may be wrong with columns that were taken for what the schema says, by the first batch."""
+        of_columns = range(len(schema.columns)) if self.is_declared else self.distributions
+        declared = {schema.columns[j].name for j in of_columns}
+        warn_of(training_traps(schema, self.first.sources, self.first.weights, declared))
+
+
+def read_parts(estimator: Any, batches: Batches, y: Any, sample_weight: Any) -> Parts:
+    """How the batches are read, given the names of target and weights."""
+    for name, given in (("y", y), ("sample_weight", sample_weight)):
+        if given is None and name == "sample_weight":
+            continue
+        if not isinstance(given, str):
+            raise TypeError(f"X is read in batches: give {name} as the name of one of its columns")
+        if given not in batches.columns:
+            raise ValueError(f"{name} names {given!r}, which is not a column; the columns are {batches.columns}")
+    features = [name for name in batches.columns if name not in (y, sample_weight)]
+    if not features:
+        raise ValueError("X has no column beside y and sample_weight; give it at least one feature")
+    learns = getattr(estimator, "_learns_from_unlabelled", False)
+    return Parts(batches, features, y, sample_weight, learns, bool(getattr(estimator, "verbose", False)))
+
+
+def summarise_parts(
+    estimator: Any, parts: Parts, categorical_features: Any, *, counts: bool, missing: Missing
+) -> tuple[TableSummary, Part, bool]:
+    """What all rows tell of the columns, the first part, and whether a weight is not 1; the estimator learns names."""
+    total: TableSummary | None = None
+    first: Part | None = None
+    is_weighted = False
+    for part in parts.read("reading", parts.batches.n_rows):
+        names = [s.name for s in part.sources]
+        if first is None:
+            first = part
+            validate_data(estimator, part.frame.to_native(), reset=True, skip_check_array=True)
+        with naming(part.where):
+            is_category = category_mask(categorical_features, names, [s.symbolic for s in part.sources])
+            options: dict[str, Any] = {"counts": counts, "missing": missing, "where": part.where}
+            found = summarise(part.sources, is_category, part.labels, part.weights, part.classes, **options)
+        total = found if total is None else total + found
+        is_weighted |= part.weights is not None
+    if total is None or first is None:
+        raise ValueError("the table has no rows that count: give it rows, with labels and positive weights")
+    if len(total.classes) == 0:
+        raise ValueError("no row has a label; give at least one row of y a class")
+    if total.weight > MOST_CASES:
+        raise ValueError(
+            f"the sum of sample_weight is larger than {MOST_CASES:g}; divide all weights by the largest of them"
+        )
+    return total, first, is_weighted
