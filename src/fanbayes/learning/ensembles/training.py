@@ -41,7 +41,7 @@ MOST_ROWS = 0.75
 # rows are few and their score is mostly chance.
 PATIENCE = 2
 PATIENCE_FROM, LESS_PATIENCE = 1_000, 1
-# Rows held out that choose, of all candidates, those that the other units fit as well.
+# Cases held out that choose, of all candidates, those that the other units fit as well.
 ENOUGH_FOR_RACE = 200
 # Members are dropped, least weights first, as long as all that is dropped weighs less.
 NEGLIGIBLE = 0.05
@@ -352,7 +352,7 @@ def _raced(
 ) -> list[list[Grown]]:
     """What the units say of each family: the first ones of all sizes, the others only of what may become a member.
 
-    The units of the race are as many as hold out ENOUGH_FOR_RACE rows. By these the candidates are weighed, and those
+    The units of the race are as many as hold out ENOUGH_FOR_RACE cases. By these the candidates are weighed, and those
     of the greatest weights go on.
 
     Parameters
@@ -363,8 +363,8 @@ def _raced(
     known : what the units say of the first family, which competes with the others
     most : how many may become members
     """
-    n_rows = np.cumsum([len(fold.rows) for fold in folds])
-    n_race = 1 + int(np.searchsorted(n_rows[:-1], ENOUGH_FOR_RACE))
+    n_cases = np.cumsum([fold.held_out.total_weight for fold in folds])
+    n_race = 1 + int(np.searchsorted(n_cases[:-1], ENOUGH_FOR_RACE))
     grown = [[g] for g in beginnings]
 
     def go_on(units: range, wanted: Sequence[Collection[Place]]) -> None:
