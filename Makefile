@@ -124,6 +124,7 @@ need-data:
 pages: .venv/.installed
 	.venv/bin/fanbayes study report docs/results
 	$(PY) benchmarks/quality/report.py
+	$(PY) benchmarks/quality/defaults.py report
 	$(PY) benchmarks/page.py
 	$(PY) -m fuzz.report
 

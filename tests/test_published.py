@@ -37,6 +37,16 @@ def test_pages_of_the_comparison_are_made_from_its_summary(tmp_path, summary):
         assert (tmp_path / name).read_text("utf-8") == (QUALITY / name).read_text("utf-8"), "run `make pages`"
 
 
+def test_the_page_of_the_defaults_is_made_from_its_records(tmp_path):
+    shutil.copy(RESULTS / "defaults" / "records.csv.xz", tmp_path)
+    made = [sys.executable, str(ROOT / "benchmarks" / "quality" / "defaults.py"), "report", "--out", str(tmp_path)]
+    subprocess.run(made, check=True, capture_output=True)
+    text = (tmp_path / "README.md").read_text("utf-8")
+    assert text == (RESULTS / "defaults" / "README.md").read_text("utf-8"), "run `make pages`"
+    assert "the report half is not unseen" in text
+    assert "-dirty" not in text
+
+
 @pytest.mark.parametrize("name", ["README.md", "index.html"])
 def test_the_comparison_discloses_what_was_chosen_late_and_what_is_older(name, summary):
     text = html.unescape((QUALITY / name).read_text("utf-8"))
