@@ -18,8 +18,10 @@ from sklearn.base import clone
 from fanbayes import (
     AODEClassifier,
     FANClassifier,
+    FANClassifierCV,
     FMClassifier,
     MDAClassifier,
+    MDLPDiscretizer,
     NBClassifier,
     TANClassifier,
 )
@@ -328,8 +330,9 @@ def test_wrong_use(table):
         NBClassifier().fit(table[FEATURES], table["fraud"].repartition(npartitions=2))
     with pytest.raises(ValueError, match="no row has a label"):
         NBClassifier().fit(parts([FRAME.assign(fraud=None)]), "fraud", "times")
-    with pytest.raises(TypeError, match=r"X is a table of Dask, and this needs rows in memory"):
-        AODEClassifier().fit(table[FEATURES], table["fraud"])
+    for other in (AODEClassifier(), FANClassifierCV(), MDLPDiscretizer()):
+        with pytest.raises(TypeError, match=r"X is a table of Dask, and this needs rows in memory"):
+            other.fit(table[FEATURES], table["fraud"])
     model = NBClassifier().fit(table, "fraud", "times")
     with pytest.raises(ValueError, match=r"X has no column 'x1', which was there in training"):
         model.predict_proba(table.drop(columns="x1"))
