@@ -1,7 +1,10 @@
-"""partial_fit: naive Bayes learns in pieces what it learns at once."""
+"""partial_fit: naive Bayes learns in pieces what it learns at once, FAN and FM by online EM."""
 
 import pickle
+import sys
+from pathlib import Path
 
+import builders
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -10,7 +13,8 @@ import pytest
 from sklearn.base import clone
 
 import fanbayes
-from fanbayes import FANClassifier, MDAClassifier, NBClassifier, TANClassifier
+from fanbayes import FANClassifier, FMClassifier, MDAClassifier, NBClassifier, TANClassifier
+from fanbayes.learning.online import EXPONENT, MINIBATCH, online_em
 
 CLASSES = ["a", "b", "c"]
 
@@ -144,7 +148,7 @@ def test_fit_begins_anew_and_partial_fit_goes_on_from_it():
 def test_it_does_not_go_on_from_rows_without_labels():
     X, y, _ = rows()
     clf = NBClassifier().fit(X, np.where(np.arange(len(y)) < 9, None, y))
-    with pytest.raises(ValueError, match="fit was given rows without a label"):
+    with pytest.raises(ValueError, match="naive Bayes only of labelled ones"):
         clf.partial_fit(X, y)
 
 
@@ -203,3 +207,75 @@ def test_models_that_need_all_rows_have_no_partial_fit():
     with pytest.raises(AttributeError) as raised:
         needing[0].partial_fit  # noqa: B018
     assert "needs all rows at once" in str(raised.value.__cause__)
+
+
+# ---------------------------------------------------------------- online EM
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(
+    "clf",
+    [
+        FANClassifier(2, random_state=0, distributions={"count": "poisson"}, missing="informative"),
+        FANClassifier({"a": 1, "b": 2, "c": 2}, mixing="per_class", algorithm="cem", random_state=0),
+        FMClassifier(3, random_state=0, variance_tying="all"),
+    ],
+    ids=["fan", "per class", "fm"],
+)
+def test_online_em_goes_on_as_if_nothing_had_happened_between(clf, tmp_path):
+    """Categories and columns that come late, unlabelled rows, weights; files and pickles in between change no bit."""
+    X, y, weights = rows()
+    y = np.where(np.arange(len(y)) % 7 == 6, None, y)
+    straight, stored = clone(clf), clone(clf)
+    for some in np.split(np.arange(len(X)), [100, 130, 200]):
+        straight.partial_fit(X.iloc[some], y[some], CLASSES, weights[some])
+        stored.partial_fit(X.iloc[some], y[some], CLASSES, weights[some])
+        fanbayes.save(stored, tmp_path / "model.fan")
+        stored = pickle.loads(pickle.dumps(fanbayes.load(tmp_path / "model.fan")))
+    assert (straight.predict_proba(X) == stored.predict_proba(X)).all()
+    assert np.isfinite(straight.predict_proba(X)).all()
+    assert straight._totals.states.sum() == pytest.approx(weights.sum())
+    whole = clone(clf).fit(X, y, weights).schema_
+    assert [(c.kind, c.levels, c.low, c.high) for c in straight.schema_.columns] == [
+        (c.kind, c.levels, pytest.approx(c.low, nan_ok=True), pytest.approx(c.high, nan_ok=True)) for c in whole.columns
+    ]
+    assert straight.describe()["n_components"] == straight.n_components_
+
+
+def test_online_em_goes_on_from_a_fit():
+    X, y, _ = rows()
+    clf = FANClassifier(2, random_state=0).fit(X[:200], y[:200])
+    other = FANClassifier(2, random_state=0).partial_fit(X[:200], y[:200], CLASSES)
+    for model in (clf, other):
+        model.partial_fit(X[200:], y[200:])
+    assert (clf.predict_proba(X) == other.predict_proba(X)).all()
+
+
+def test_online_em_needs_a_label_to_begin_with():
+    X, y, _ = rows()
+    with pytest.raises(ValueError, match="at least one row of y a class in the first call"):
+        FMClassifier(2).partial_fit(X, np.full(len(y), None), CLASSES)
+
+
+def test_one_step_of_online_em_is_its_definition():
+    """(O1), of a table that is one minibatch."""
+    world = builders.make_world(3, "fan", 2, levels=(2, 3), n=300)
+    data, model = world.problem().data, world.network.model
+    before = data.e_step(world.network.terms)
+    n = float(before.states.sum())
+    after = online_em(model, before, data.table)
+    found = data.e_step(model.estimate(before).terms)
+    g = max(0.5, 1 - (1 - (1 + n / MINIBATCH) ** -EXPONENT) ** (n / MINIBATCH))
+    np.testing.assert_allclose(after.statistics.cells, 2 * ((1 - g) * before.cells + g * found.cells))
+    np.testing.assert_allclose(after.network.cells, model.estimate(after.statistics).cells)
+    assert after.trace == (pytest.approx(float(found.log_likelihood[0]) / n),)
+
+
+def test_one_sweep_keeps_most_of_what_em_gains():
+    """A small version of the benchmark."""
+    sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
+    from online import share_kept
+
+    found = share_kept("overlapping components", 30_000, first=1_000, each=10_000, held_out=5_000)
+    assert found["gain"] > 0.1
+    assert found["kept"] > max(0.9, found["start"])

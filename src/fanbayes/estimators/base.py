@@ -94,7 +94,10 @@ class NetworkClassifier(TableClassifier):
 
     def _learn(self, X: Any, y: Any, sample_weight: Any, criteria: tuple[Criterion, ...] = ()) -> Learnt:
         """Search for the best network by all criteria, by default the classifier's own."""
-        cases = self._cases_of(X, y, sample_weight)
+        return self._learn_from(self._cases_of(X, y, sample_weight), criteria)
+
+    def _learn_from(self, cases: Cases | BatchCases | DaskCases, criteria: tuple[Criterion, ...] = ()) -> Learnt:
+        """`_learn`, of rows that were read."""
         schema, table = cases.encoded(self.discretize, self.missing)
         cases.warn_of_traps(schema)
         if isinstance(cases, BatchCases) and isinstance(table, EncodedTable):

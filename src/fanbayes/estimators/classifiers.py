@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
@@ -14,20 +15,20 @@ from sklearn.utils.validation import check_is_fitted
 
 from fanbayes.arrays import Floats
 from fanbayes.data.schema import Schema
-from fanbayes.data.state import Arrays, State, grouped, prefixed
 from fanbayes.data.table import EncodedTable
-from fanbayes.estimators.base import NetworkClassifier
+from fanbayes.estimators.base import Learnt
 from fanbayes.estimators.incremental import IncrementalClassifier
 from fanbayes.estimators.tabular import Cases
 from fanbayes.estimators.validation import require_choice, require_integer, seed_of
 from fanbayes.learning.data import InMemoryData
 from fanbayes.learning.e_step import thread_pool
+from fanbayes.learning.online import online_em
 from fanbayes.learning.partitioned import PartitionedTable
-from fanbayes.learning.scores import Criterion
-from fanbayes.learning.selection import Search
+from fanbayes.learning.scores import Criterion, score
+from fanbayes.learning.selection import Fit, Search, Selection, Start
 from fanbayes.learning.structural_em import ArcSearch
-from fanbayes.learning.totals import SummedData, Totals, read_totals, totals_of
-from fanbayes.model.network import Terms
+from fanbayes.learning.totals import SummedData, Totals, totals_of
+from fanbayes.model.network import Statistics, Terms
 from fanbayes.model.state import FAN
 from fanbayes.model.structure import Mixing, Structure, fan, finite_mixture, naive_bayes
 
@@ -61,22 +62,22 @@ class NBClassifier(IncrementalClassifier):
     """
 
     _kinds = (("class",),)
-    _totals: Totals  # of the rows that partial_fit was given
 
     def _search(self, classes: NDArray[Any], n_cases: float) -> Search:
         return Search(lambda _: naive_bayes(len(classes)), sizes=[1], max_iter=self.max_iter, tol=self.tol)
 
     # ------------------------------------------------------------ in pieces
 
-    def _fit(self, *given: Any) -> Self:
-        learnt = self._learn(*given)
-        self._take_best(learnt)
-        self.__dict__.pop("_totals", None)
-        if learnt.cases is not None and learnt.problem.data.is_labelled and self.discretize == "none":
-            [fit] = learnt.selection.fits
-            structure, cases = fit.network.structure, learnt.cases
-            self._totals = totals_of(learnt.schema, structure, fit.statistics, partial(_observed, cases))
-        return self
+    def _keeps_totals(self, learnt: Learnt) -> bool:
+        return super()._keeps_totals(learnt) and learnt.problem.data.is_labelled
+
+    def _totals_of(self, cases: Cases, schema: Schema, structure: Structure, statistics: Statistics) -> Totals:
+        def observed(j: int) -> Floats:
+            known = ~cases.sources[j].missing()
+            weights = None if cases.weights is None else cases.weights[known]
+            return np.bincount(cases.labels[known], weights, len(cases.classes)).astype(np.float64)
+
+        return totals_of(schema, structure, statistics, observed)
 
     def _learn_more(self, cases: Cases) -> Self:
         """Add to the totals, and learn from them what `fit` would learn from all rows."""
@@ -87,16 +88,10 @@ class NBClassifier(IncrementalClassifier):
                 "or give all rows to fit"
             )
         before: Totals | None = getattr(self, "_totals", None)
-        if before is None and hasattr(self, "classes_"):
-            raise ValueError(
-                "this classifier has no totals that rows could be added to, as fit was given rows without a label or a "
-                "table in batches; begin anew with labelled rows"
-            )
         schema, table = self._encoded(cases, before)
         structure = naive_bayes(len(cases.classes))
         data = InMemoryData(table.fused(), thread_pool(self._n_threads()))
-        statistics = data.e_step(Terms.nothing(structure, table.layout))
-        totals = totals_of(schema, structure, statistics, partial(_observed, cases))
+        totals = self._totals_of(cases, schema, structure, data.e_step(Terms.nothing(structure, table.layout)))
         if before is not None:
             totals = before.at(schema.columns) + totals
         problem = self._problem_of(SummedData.of(totals, schema), len(cases.classes))
@@ -105,26 +100,9 @@ class NBClassifier(IncrementalClassifier):
         self._totals = totals
         return self
 
-    def _to_state(self) -> State:
-        values, arrays = super()._to_state()
-        return values, arrays | (prefixed("totals", self._totals.to_state()) if hasattr(self, "_totals") else {})
-
-    def _set_state(self, values: dict[str, Any], arrays: Arrays) -> None:
-        groups = grouped(arrays, ("", "totals"))
-        super()._set_state(values, groups[""])
-        if groups["totals"]:
-            self._totals = read_totals(groups["totals"], self.schema_, self.network_.structure)
-
-
-def _observed(cases: Cases, j: int) -> Floats:
-    """Cases of each class in which a column has a value (n_classes,)."""
-    rows = ~cases.sources[j].missing()
-    weights = None if cases.weights is None else cases.weights[rows]
-    return np.bincount(cases.labels[rows], weights, len(cases.classes)).astype(np.float64)
-
 
 @dataclass(eq=False, repr=False)
-class _HiddenClassifier(NetworkClassifier):
+class _HiddenClassifier(IncrementalClassifier):
     """What FM and FAN share: a hidden variable whose number of values is chosen."""
 
     n_components: int | Literal["auto"] | Mapping[Any, int] = "auto"
@@ -134,6 +112,31 @@ class _HiddenClassifier(NetworkClassifier):
     patience: int = 2
     n_init: int = 14
     random_state: Any = None
+
+    def _learn_more(self, cases: Cases) -> Self:
+        """Learn from the first rows like `fit`, from others by a sweep of online EM."""
+        before: Totals | None = getattr(self, "_totals", None)
+        if before is None:
+            if (cases.labels < 0).all():
+                raise ValueError(
+                    "no row has a label; give at least one row of y a class in the first call of partial_fit"
+                )
+            return self._begin(self._learn_from(cases))
+        began = time.perf_counter()
+        structure = self.network_.structure
+        schema, table = self._encoded(cases, before)
+        known = SummedData.of(before.at(schema.columns), schema)
+        pool, problem = thread_pool(self._n_threads()), self._problem_of(known.by_class(structure), len(cases.classes))
+        model = problem.model(structure)
+        sweep = online_em(model, known.statistics(structure), table.fused(), hard=problem.hard, pool=pool)
+        scores = score(sweep.network, sweep.found, table.total_weight)
+        start = Start(self.n_components_, "earlier calls", scores.log_likelihood, sweep.trace, "best")
+        seconds = time.perf_counter() - began
+        fit = Fit(sweep.network, self.n_components_, scores, sweep.trace, False, (start,), seconds, sweep.statistics)
+        search, selection = self._search(cases.classes, table.total_weight), Selection((fit,))
+        self._set_learnt(Learnt(cases.classes, schema, problem, search, selection), selection, 0)
+        self._totals = self._totals_of(cases, schema, structure, sweep.statistics)
+        return self
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -188,7 +191,8 @@ class FANClassifier(_HiddenClassifier):
     """Finite-mixture-augmented naive Bayes, equation (12) of Monti & Cooper (1999).
 
     ``p(c) sum_h p(h) prod_i p(x_i | c, h)``: naive Bayes whose features may depend on each other through a
-    hidden variable. With one component it is naive Bayes.
+    hidden variable. With one component it is naive Bayes. `partial_fit` learns from its first rows like `fit`, from
+    others by online EM (`fanbayes.learning.online`).
 
     Parameters
     ----------
@@ -317,6 +321,11 @@ class FANClassifier(_HiddenClassifier):
         sizes = [int(self.n_components[label]) for label in classes.tolist()]
         found = self._search_for(max(sizes), len(classes), n_cases)
         return replace(found, structure_of=lambda _: fan(sizes, "per_class"), per_class=False)
+
+    def _needs_all_rows(self) -> str | None:
+        if self.tree != "none":
+            return f"tree={self.tree!r} needs all rows at once; use fit, or tree='none' with partial_fit"
+        return super()._needs_all_rows()
 
     def _arcs(self, schema: Schema, table: EncodedTable | PartitionedTable) -> ArcSearch | None:
         return None if self.tree == "none" else ArcSearch(table.collapsed(), self.tree == "full", None, schema.apart)

@@ -10,13 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 
+from fanbayes.arrays import Floats
 from fanbayes.data.schema import Schema
+from fanbayes.data.state import Arrays, State, grouped, prefixed
 from fanbayes.data.summary import summarise
 from fanbayes.data.table import EncodedTable, encode_table
-from fanbayes.estimators.base import NetworkClassifier
+from fanbayes.estimators.base import Learnt, NetworkClassifier
 from fanbayes.estimators.tabular import Cases, check_column
 from fanbayes.estimators.validation import encode_labels, read_labels
-from fanbayes.learning.totals import Totals
+from fanbayes.learning.totals import Totals, read_totals, totals_of
+from fanbayes.model.network import Statistics
+from fanbayes.model.structure import Structure
 
 
 def _learns_in_pieces(clf: IncrementalClassifier) -> bool:
@@ -28,7 +32,12 @@ def _learns_in_pieces(clf: IncrementalClassifier) -> bool:
 
 
 class IncrementalClassifier(NetworkClassifier):
-    """A classifier that learns from rows as they come."""
+    """A classifier that learns from rows as they come.
+
+    What it goes on from are totals, which `partial_fit` and, as far as it can, `fit` keep.
+    """
+
+    _totals: Totals
 
     @available_if(_learns_in_pieces)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -50,6 +59,35 @@ class IncrementalClassifier(NetworkClassifier):
         """
         return self._whole(self._partial_fit, X, y, classes, sample_weight)
 
+    def _fit(self, *given: Any) -> Self:
+        return self._begin(self._learn(*given))
+
+    def _begin(self, learnt: Learnt) -> Self:
+        """Take what was learnt from the first rows, and the totals to go on from."""
+        self._take_best(learnt)
+        self.__dict__.pop("_totals", None)
+        fit = learnt.selection.fits[self.best_index_]
+        if isinstance(learnt.cases, Cases) and self._keeps_totals(learnt):
+            self._totals = self._totals_of(learnt.cases, learnt.schema, fit.network.structure, fit.statistics)
+        return self
+
+    def _keeps_totals(self, learnt: Learnt) -> bool:
+        """Whether more rows may be added to what was learnt."""
+        return self._needs_all_rows() is None
+
+    def _totals_of(self, cases: Cases, schema: Schema, structure: Structure, statistics: Statistics) -> Totals:
+        """Totals of cases with these statistics.
+
+        A column that has been constant so far counts in each cell as often as in all.
+        """
+        in_cells = np.bincount(structure.cell_of, statistics.states[0])
+
+        def observed(j: int) -> Floats:
+            known = ~cases.sources[j].missing()
+            return in_cells * np.average(known, weights=cases.weights)
+
+        return totals_of(schema, structure, statistics, observed)
+
     def _needs_all_rows(self) -> str | None:
         """Why it cannot learn in pieces, if so."""
         if self.discretize == "mdlp":
@@ -62,6 +100,11 @@ class IncrementalClassifier(NetworkClassifier):
         cases = self._cases(X, y, sample_weight, known, reset=is_first)
         for j, distribution in cases.distributions.items():
             check_column(cases.sources[j].name, distribution, cases.sources[j].numbers())
+        if not is_first and not hasattr(self, "_totals"):
+            raise ValueError(
+                "there is nothing to go on from: fit keeps totals only of rows in memory, without bins and arcs, and "
+                "for naive Bayes only of labelled ones; begin anew with partial_fit"
+            )
         return self._learn_more(cases)
 
     @abstractmethod
@@ -80,6 +123,16 @@ class IncrementalClassifier(NetworkClassifier):
             cases.warn_of_traps(schema)
         table = encode_table(schema, cases.sources, len(cases.labels))
         return schema, replace(table, labels=cases.labels, weights=cases.weights)
+
+    def _to_state(self) -> State:
+        values, arrays = super()._to_state()
+        return values, arrays | (prefixed("totals", self._totals.to_state()) if hasattr(self, "_totals") else {})
+
+    def _set_state(self, values: dict[str, Any], arrays: Arrays) -> None:
+        groups = grouped(arrays, ("", "totals"))
+        super()._set_state(values, groups[""])
+        if groups["totals"]:
+            self._totals = read_totals(groups["totals"], self.schema_, self.network_.structure)
 
     def _known_classes(self, given: Any, is_first: bool) -> NDArray[Any]:
         """Classes of all calls: those given in the first."""

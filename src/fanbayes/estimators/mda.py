@@ -112,6 +112,9 @@ class MDAClassifier(FANClassifier):
     def _search(self, classes: NDArray[Any], n_cases: float) -> Search:
         return replace(super()._search(classes, n_cases), per_class=self.n_components == "auto")
 
+    def _needs_all_rows(self) -> str | None:
+        return "covariances need all rows at once: use fit"
+
     def _problem(self, table: EncodedTable | PartitionedTable, n_classes: int) -> Problem:
         simpler = super()._problem(table, n_classes)
         options = replace(simpler.options, covariance="full", prior_strength=float(self.prior_strength))

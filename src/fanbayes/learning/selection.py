@@ -37,7 +37,7 @@ ROUGH = 1e-4
 BEHIND = 100 * ROUGH
 
 Status = Literal["best", "stopped", "degenerate"]
-Origin = Literal["naive Bayes", "random", "split", "best of each class", "uncorrelated"]
+Origin = Literal["naive Bayes", "random", "split", "best of each class", "uncorrelated", "earlier calls"]
 NaiveBayes = tuple[Network, Statistics]
 
 

@@ -232,28 +232,43 @@ def _summary(column: Column, part: Floats, where: str, n_missing: int | None) ->
 
 @dataclass(frozen=True)
 class SummedData:
-    """Labelled rows of which the totals are known: all that naive Bayes asks of them.
+    """Rows of which the totals are known: by class, all that naive Bayes asks of them.
 
     Attributes
     ----------
     layout : Layout
-    classes : (n_classes,), cases of each class
-    cells : (n_statistics, n_classes), statistics of each class
+    states : (n_states,), cases of each state; a class is one, for naive Bayes
+    cells : (n_statistics, n_cells), statistics of each cell
     """
 
     layout: Layout
-    classes: Floats
+    states: Floats
     cells: Floats
 
     @classmethod
     def of(cls, totals: Totals, schema: Schema) -> SummedData:
-        """Rows of these totals, by class, as if they were encoded by the schema."""
+        """Rows of these totals, as if they were encoded by the schema."""
         return cls(layout_of(schema), totals.states, totals.statistics(schema))
+
+    def statistics(self, structure: Structure) -> Statistics:
+        """Expected statistics, of one network, of which the log-likelihood is not known."""
+        nothing = np.zeros(1)
+        of_classes = np.zeros((1, structure.n_classes))
+        return Statistics(self.states[None], self.cells[None], of_classes, nothing, nothing, nothing)
+
+    def by_class(self, structure: Structure) -> SummedData:
+        """The same rows by class; those of a cell that classes share (FM) as if columns told nothing of the class."""
+        share = np.zeros((structure.n_cells, structure.n_classes))
+        np.add.at(share, (structure.cell_of, structure.class_of), self.states)
+        total = share.sum(axis=1, keepdims=True)
+        share = np.divide(share, total, out=np.full_like(share, 1 / structure.n_classes), where=total > 0)
+        classes = np.bincount(structure.class_of, self.states).astype(np.float64)
+        return SummedData(self.layout, classes, self.cells @ share)
 
     @property
     def total_weight(self) -> float:
         """N: the sum of the weights."""
-        return float(self.classes.sum())
+        return float(self.states.sum())
 
     @property
     def is_labelled(self) -> bool:
@@ -265,18 +280,18 @@ class SummedData:
         if terms.structure.n_states != terms.structure.n_classes:
             raise ValueError("totals by class tell nothing of what is hidden")
         table, n_normal = self.cells[: terms.log_table.shape[1]], terms.numeric.shape[1] - terms.n_linear
-        n, first, second = self.cells[len(table) :].reshape(-1, 3, len(self.classes)).swapaxes(0, 1)
+        n, first, second = self.cells[len(table) :].reshape(-1, 3, len(self.states)).swapaxes(0, 1)
         slope, intercept, log_norm = terms.numeric.transpose(2, 0, 1, 3)
         squares = (slope**2 * second + 2 * slope * intercept * first + intercept**2 * n)[:, :n_normal]
-        each = self.classes * terms.log_weight + (table * terms.log_table).sum(axis=1) + (n * log_norm).sum(axis=1)
+        each = self.states * terms.log_weight + (table * terms.log_table).sum(axis=1) + (n * log_norm).sum(axis=1)
         each += (slope * first)[:, n_normal:].sum(axis=1) - squares.sum(axis=1)
-        states, cells = (np.repeat(x[None], len(each), axis=0) for x in (self.classes, self.cells))
+        states, cells = (np.repeat(x[None], len(each), axis=0) for x in (self.states, self.cells))
         return Statistics(states, cells, each, *[each.sum(axis=1)] * 3)
 
     def e_step_by_class(self, terms: Terms) -> list[Statistics]:
         """Statistics of the rows of each class."""
-        own = np.eye(len(self.classes))
-        return [replace(self, classes=self.classes * c, cells=self.cells * c).e_step(terms) for c in own]
+        own = np.eye(len(self.states))
+        return [replace(self, states=self.states * c, cells=self.cells * c).e_step(terms) for c in own]
 
     def subsample(self, n_cases: int) -> Self:
         """All of them: they are one case for each class."""
