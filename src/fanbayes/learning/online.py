@@ -14,7 +14,7 @@ overlap), from a start learnt from 2,000 of them and from one drawn at random, w
 300, 1000 and 5000 cases. Of what EM gains over naive Bayes in the log-likelihood of other rows, nearly all settings
 keep more than 99 % after a good start. A random start is a matter of luck: 88 %, 99 % and 96 % with these values;
 larger exponents forget too slowly, 80 % to 91 % with 1. Averages of the statistics (Polyak & Juditsky 1992) gain less
-than one percent after good starts, and lose more after bad ones. `benchmarks/online.py` measures what is reached.
+than one percent after good starts, and are mixed after bad ones. `benchmarks/online.py` measures what is reached.
 """
 
 from __future__ import annotations
