@@ -342,3 +342,18 @@ def test_wrong_use(table):
     model.set_params(handle_unknown="error")
     with pytest.raises(ValueError, match=r"partition 1: column 'c0' has a category"):
         model.predict_proba(unseen).compute()
+
+
+def test_answers_come_partition_by_partition():
+    frame = pd.DataFrame({"x": np.arange(30.0), "y": np.arange(30) % 2})
+    table = dd.from_pandas(frame, npartitions=3)
+    clf = NBClassifier().fit(table, "y")
+    found = list(clf.predict_proba_batches(table))
+    assert [len(p) for p in found] == [10, 10, 10]
+    np.testing.assert_array_equal(np.concatenate(found), clf.predict_proba(frame[["x"]]))
+
+
+def test_others_say_that_they_need_rows_in_memory():
+    table = dd.from_pandas(pd.DataFrame({"x": np.arange(30.0), "y": np.arange(30) % 2}), npartitions=3)
+    with pytest.raises(TypeError, match=r"rows in memory are needed here; call .compute\(\) on it first"):
+        FANClassifierCV().fit(table, "y")

@@ -106,6 +106,12 @@ def test_fractions_of_cases_are_dealt_out_without_slivers():
     assert (held_out[held_out > 0] > 1e-6).all()
 
 
+@pytest.mark.filterwarnings("default:.*too few to judge models by")
+def test_that_groups_are_too_few_is_said_of_groups():
+    with pytest.warns(UserWarning, match="9 groups of labelled rows .* too few to judge models by in 5 folds"):
+        assert splits_of(5, numbers(90), np.arange(90) % 2, groups=np.arange(90) % 9) == []
+
+
 @pytest.mark.parametrize("rows", [numbers, symbols])
 def test_groups_are_held_out_together(rows):
     X, y = rows(90), np.arange(90) % 2

@@ -52,7 +52,8 @@ def split_rows(
         some = (cases.labels[labelled], weights[labelled], table.only(labelled))
         n_units, share = deal(*some, n_folds, seed, None if groups is None else groups[labelled])
         if n_units < 2 * n_folds:
-            said = f"{n_units:g} labelled cases are too few to judge models by in {n_folds} folds: {otherwise}"
+            what = "labelled cases are" if groups is None else "groups of labelled rows (groups) are"
+            said = f"{n_units:g} {what} too few to judge models by in {n_folds} folds, two for each: {otherwise}"
             warn(UserWarning(said))
             return []
         held_out = np.zeros((n_folds, len(weights)))

@@ -292,6 +292,10 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ndarray of shape (n_some, n_classes)
         """
         check_is_fitted(self)
+        if is_dask(X):
+            lazy: Any = self.predict_proba(X)
+            yield from (block.compute() for block in lazy.to_delayed().ravel())
+            return
         batches = table_in_batches(self, X)
         proba = type(self).predict_proba
         yield from [proba(self, X)] if batches is None else answers(proba, self, batches)

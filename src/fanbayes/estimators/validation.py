@@ -201,7 +201,8 @@ def as_frame(X: Any) -> nw.DataFrame[Any] | None:
             raise ValueError(f"column names occur more than once: {', '.join(map(repr, twice))}; rename or drop them")
     frame = nw.from_native(X, pass_through=True, eager_only=False)
     if isinstance(frame, nw.LazyFrame):
-        raise TypeError("X is a lazy frame; call .collect() on it first")
+        how = "compute" if frame.implementation.is_dask() else "collect"
+        raise TypeError(f"X is a lazy frame, and rows in memory are needed here; call .{how}() on it first")
     if isinstance(nw.from_native(X, pass_through=True, series_only=True), nw.Series):
         raise ValueError("X is one column; give a data frame, or an array of shape (n_samples, n_features)")
     return without_encodings(frame) if isinstance(frame, nw.DataFrame) else None
