@@ -3,7 +3,7 @@
     python benchmarks/quality/run.py [--data DIR] [--methods a,b] [--scenarios a,b] [--datasets a,b] [--half HALF]
 
 Goes on where an earlier run ended: `OUT/records.jsonl` has a line for each fold of each method in each scenario; take
-lines out to run them again. Small tasks come first, and the first five folds before others. `report.py` makes the page,
+lines out to run them again. The first fold of every dataset comes first, then the first five, small ones before large. `report.py` makes the page,
 of several folders if need be.
 """
 
@@ -48,8 +48,8 @@ def main() -> None:
 
 
 def _order(task: QualityTask, cost: float) -> tuple[object, ...]:
-    """Complete tables first, the first five folds first, small ones first: what is there early tells most."""
-    return task.family != "test", task.fold >= 5, cost, task.dataset, task.fold
+    """Complete tables first, then the first fold of each, then five, small ones first: what is there early tells most."""
+    return task.family != "test", task.fold >= 5, task.fold >= 1, cost, task.dataset, task.fold
 
 
 def _all() -> list[str]:

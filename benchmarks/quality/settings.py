@@ -6,7 +6,7 @@ from importlib.metadata import distributions
 
 # Datasets of at most so many rows: how often the cross-validation is repeated, its parts, and how many folds are run.
 # Larger ones are split once, by the donors where they did.
-OUTER = {500: (2, 5, 10), 2_000: (1, 5, 5), 5_000: (1, 5, 3)}
+OUTER = {200: (2, 5, 10), 2_000: (1, 5, 5), 2_500: (1, 5, 3)}
 
 # Training parts of at most so many rows: inner folds. Larger ones hold out the first of five.
 INNER = {1_000: 5, 5_000: 3}
@@ -24,16 +24,16 @@ ONE_OF_GROUP = frozenset(
 
 # What is done to the test part; one fit serves all of these.
 AT_TEST = ("complete", "missing10", "missing30", "missing60", "column", "large", "shift")
-# What is done to the training part: a fit each, on the first folds only.
+# What is done to the training part: a fit each, on the first fold only.
 FEW_ROWS = {"rows50": 50, "rows100": 100, "rows200": 200}
 NOISE = {"noise10": 0.1}
 AT_TRAINING = (*FEW_ROWS, *NOISE)
-FIRST_FOLDS = 2
+FIRST_FOLDS = 1
 
 
 def tuning_seconds(n_rows: int, n_columns: int, n_classes: int) -> float:
     """Seconds of the processor that each tuned booster may search for, beside its final fit."""
-    return min(1.1 + 1.3e-5 * n_rows * n_columns * n_classes, 100.0)
+    return min(0.7 + 1.0e-5 * n_rows * n_columns * n_classes, 60.0)
 
 
 COMMAND = "make quality [DATA=folder]"
@@ -132,11 +132,11 @@ CHOICES = (
 )
 
 SETTINGS = {
-    "folds": "2 x 5 stratified up to 500 rows, 5 up to 2,000, the first three of 5 up to 5,000; above, the donors' "
+    "folds": "2 x 5 stratified up to 200 rows, 5 up to 2,000, the first three of 5 up to 2,500; above, the donors' "
     "train/test split or a third of the rows. The same for all methods.",
     "scenarios": "complete tables of all datasets; the others on datasets of up to 5,000 rows, one of each group of "
     "related ones. Training parts are as they are, but for few rows (two of each class as far as they go) and wrong "
-    "labels, for which the first two folds are run. Missing at random: the same cells for all methods, those of 10 % "
+    "labels, for which the first fold is run. Missing at random: the same cells for all methods, those of 10 % "
     "among those of 30 %. A column absent: another one in each fold. Large values missing: those above the training "
     "part's 70 % point, texts by their order. Class shares shifted: every second class nine times as likely beside the "
     "others; all methods are told the shares, and their probabilities are corrected by `adjust_prior`.",
@@ -149,8 +149,8 @@ SETTINGS = {
     "differences of groups of related datasets, one vote each, with Holm's correction. A method that fails on a "
     "dataset loses it.",
     "time": f"one thread each; a fit, tuning included, that takes more than {MOST_SECONDS} s of the processor is ended "
-    "and counts as failed. Each tuned booster searches for 1.1 s + 13 µs x rows x columns x classes, at most 100 s, "
-    "which is about what FANClassifierCV of 0.1.0 took; then it is fitted to all rows.",
+    "and counts as failed. Each tuned booster searches for 0.7 s + 10 µs x rows x columns x classes, at most 60 s, "
+    "which is more than FANClassifierCV takes on most sets; then it is fitted to all rows.",
     "all peers": "the same inner folds: 5 up to 1,000 rows, 3 up to 5,000, above a fifth of the rows. Each is "
     "calibrated by one temperature on the rows held out, with a normal prior of its logarithm.",
     "naive Bayes, finite mixture, FAN, TAN, AODE, NBTree, boosted naive Bayes, FANClassifierCV": "the library's "
