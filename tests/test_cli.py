@@ -119,7 +119,7 @@ def whole_or_old(path):
     [
         "fanbayes.commands.rows:read_labelled:SIGINT",
         "fanbayes.estimators.fan_cv:fit_average:SIGTERM",
-        "fanbayes.learning.ensembles.training:fit_kernel:SIGHUP",
+        "fanbayes.learning.ensembles.race:fit_kernel:SIGHUP",
         "fanbayes.learning.ensembles.training:fit_pool:SIGINT",
         "os:replace:SIGINT",
         "os:replace:SIGTERM",

@@ -17,10 +17,12 @@ from fanbayes import CostSensitiveClassifier, DataWarning, FANClassifierCV, NBCl
 from fanbayes.data import table
 from fanbayes.estimators import fan_cv
 from fanbayes.explanation.average import AveragePath
-from fanbayes.learning.ensembles import training
+from fanbayes.learning.ensembles import race, training
 from fanbayes.learning.ensembles.candidates import library
+from fanbayes.learning.ensembles.judging import Judged, fold_of
 from fanbayes.learning.ensembles.pool import FLOOR, fit_pool
-from fanbayes.learning.ensembles.training import Candidate, Judged, _best, fold_of, n_steps
+from fanbayes.learning.ensembles.race import Candidate
+from fanbayes.learning.ensembles.training import _best, n_steps
 
 FAST = {"effort": "fast", "cv": 2, "random_state": 0}
 
@@ -85,15 +87,15 @@ def assert_sound(clf, X):
 
 
 def test_units_after_the_race_fit_what_may_become_a_member(monkeypatch):
-    monkeypatch.setattr(training, "ENOUGH_FOR_RACE", 20)  # rows of the first two of five units
-    grow, grown = training._grow, {}
+    monkeypatch.setattr(race, "ENOUGH_FOR_RACE", 20)  # rows of the first two of five units
+    grow, grown = race._grow, {}
 
     def watched(family, fold, n_classes, seed, wanted):
         found = grow(family, fold, n_classes, seed, wanted)
         grown.setdefault(family, []).append(set(found.fits))
         return found
 
-    monkeypatch.setattr(training, "_grow", watched)
+    monkeypatch.setattr(race, "_grow", watched)
     columns, y = mixed(60)
     clf = FANClassifierCV(random_state=0, n_jobs=1, cv=5).fit(pd.DataFrame(columns), y)
     first, *others = grown.values()
@@ -701,8 +703,8 @@ def test_kernel_densities_do_not_know_the_classes_that_they_are_judged_by(monkey
 @pytest.mark.parametrize("learn", ["fit_forest", "fit_kernel"])
 def test_forest_and_kernels_are_judged_by_what_they_will_predict(learn, few, monkeypatch):
     """Rows whose seldom missing values are filled in; where columns are often missing they stay so."""
-    original, asked = getattr(training, learn), []
-    monkeypatch.setattr(training, learn, lambda *given: asked.append(given[-1]) or original(*given))
+    original, asked = getattr(race, learn), []
+    monkeypatch.setattr(race, learn, lambda *given: asked.append(given[-1]) or original(*given))
     columns, y = mixed(80)
     X = pd.DataFrame(columns | {"z": np.where(np.arange(80) % 40 == 3, np.nan, np.nan_to_num(columns["z"]))})
     clf = FANClassifierCV(effort="fast", random_state=0).fit(X, y)
@@ -720,14 +722,14 @@ def test_forest_and_kernels_are_judged_by_what_they_will_predict(learn, few, mon
 
 @pytest.mark.parametrize("learn", ["fit_forest", "fit_kernel"])
 def test_groups_count_in_folds_of_the_user_too(learn, few, monkeypatch):
-    original, seen = getattr(training, learn), []
+    original, seen = getattr(race, learn), []
     place = 5 if learn == "fit_forest" else 3
 
     def listening(*given):
         seen.append((given[0].n_rows, given[place]))
         return original(*given)
 
-    monkeypatch.setattr(training, learn, listening)
+    monkeypatch.setattr(race, learn, listening)
     columns, y = mixed(60)
     groups = np.arange(60) // 2
     FANClassifierCV(**{**FAST, "cv": GroupKFold(3)}).fit(pd.DataFrame(columns), y, groups=groups)

@@ -28,7 +28,8 @@ from fanbayes.learning.ensembles.candidates import AnyFamily, Effort, library
 from fanbayes.learning.ensembles.extra import ExtraFamily, weight_parameter
 from fanbayes.learning.ensembles.parallel import parallel_map
 from fanbayes.learning.ensembles.pool import Pool
-from fanbayes.learning.ensembles.training import OWN_NAMES, Outcome, Training, fit_average, n_steps
+from fanbayes.learning.ensembles.race import OWN_NAMES, Training
+from fanbayes.learning.ensembles.training import Outcome, fit_average, n_steps
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -1,0 +1,294 @@
+"""How candidates of the average are found: families grow in units, and those without a chance only in the first ones.
+
+A *unit* is a split of the rows: models are learnt from one part and predict the other. Over several folds, and several
+ways to deal rows out to them, every row is predicted by models that have not seen it: the mean of these is what a
+candidate is judged by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from fanbayes.arrays import Floats, Ints, Mask
+from fanbayes.data.table import EncodedTable
+from fanbayes.data.views import TrainingTable, Treatment, View
+from fanbayes.learning.completion import Completions, Imputer, filled, missing_cells
+from fanbayes.learning.ensembles.candidates import LONE_THREAD, AnyFamily
+from fanbayes.learning.ensembles.folds import Split
+from fanbayes.learning.ensembles.judging import Fold, Judged, fold_of, judged_rows
+from fanbayes.learning.ensembles.members import Fit, MemberNetwork
+from fanbayes.learning.ensembles.nb_forest import fit_forest
+from fanbayes.learning.ensembles.parallel import Map
+from fanbayes.learning.ensembles.stacking import stack
+from fanbayes.learning.kernel_density import fit_kernel
+
+Report = Callable[[str, int], None]
+Asked = tuple[EncodedTable, Ints] | None  # rows to judge in place of others, and these
+Place = tuple[int, int]  # a size, and the number of one of its fits: 0 as EM finds it, then fine-tuned
+OWN_NAMES = ("NB", "FAN", "kernel", "NB forest")  # of kinds of candidates
+
+# Sizes grow until the score of the rows held out by the first unit has not risen for so many of them: two where these
+# rows are few and their score is mostly chance.
+PATIENCE = 2
+PATIENCE_FROM, LESS_PATIENCE = 1_000, 1
+# Cases held out that choose, of all candidates, those that the other units fit as well.
+ENOUGH_FOR_RACE = 200
+# Kernel densities are tried on at most so many rows: of more their centres are a sample too small to compete.
+MOST_FOR_KERNELS = 5_000
+# Points that stand for a row held out, where a value is filled in: every candidate is judged by all of them.
+N_POINTS_HELD_OUT = 16
+
+
+@dataclass(frozen=True)
+class Training:
+    """What all fits have in common.
+
+    Attributes
+    ----------
+    rows : TrainingTable to judge candidates on
+    all_rows : TrainingTable to fit members to, of which the former may be a sample
+    seed : int
+    each : `map`, perhaps over threads
+    report : told what was done and how many steps it took
+    kernels : whether kernel densities are among the candidates
+    groups : int (n_rows,) or None, rows of a group are held out together
+    is_split_by_user : whether every candidate has to be judged by the splits, as the user knows what belongs together
+    """
+
+    rows: TrainingTable
+    all_rows: TrainingTable
+    seed: int
+    each: Map
+    report: Report
+    kernels: bool
+    groups: Ints | None
+    is_split_by_user: bool
+
+
+@dataclass(frozen=True)
+class Grown:
+    """What one unit says of a family: its fits, and what they predict of the rows held out."""
+
+    fits: dict[Place, Any]
+    p: dict[Place, Floats]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """What may become a member.
+
+    Attributes
+    ----------
+    kind : "NB", "FAN", "kernel", "NB forest", or the name of an extra member
+    treatment : how the continuous columns are seen
+    family : what it is fitted by, None of what is fitted to all rows at once
+    size : number of components, 0 of what has none to choose
+    number : which of the fits of a size it is: 0 as EM finds it, then fine-tuned
+    fits : one for each unit, or one
+    p : (n_judged, n_classes), p(c | x) of the rows judged, by what has not seen them
+    """
+
+    kind: str
+    treatment: Treatment
+    family: AnyFamily | None
+    size: int
+    number: int
+    fits: tuple[Fit, ...]
+    p: Floats
+
+    @property
+    def strength(self) -> float:
+        """Of fine-tuning; NaN without."""
+        return self.family.strengths[self.number - 1] if self.family and self.number else float("nan")
+
+
+def find_candidates(
+    training: Training, units: Sequence[tuple[Split, int]], families: Sequence[AnyFamily], fills: Mask, most: int
+) -> tuple[list[Candidate], Judged, int]:
+    """Sizes of every family that may be among the `most` members, the rows judged, and the size that fills in holes.
+
+    The latter is the size of the first family, as EM finds it, that the rows held out are most probable under.
+    """
+    rows, each, report = training.rows, training.each, training.report
+    splits, seeds = [split for split, _ in units], [seed for _, seed in units]
+    first, *others = families
+    views: dict[Treatment, list[Fold]] = {}
+    for treatment in dict.fromkeys(f.treatment for f in families):
+        views[treatment] = each(lambda split: fold_of(rows, treatment, split), splits)  # noqa: B023
+
+    def of(task: tuple[AnyFamily, int, Collection[Place] | None]) -> Grown:
+        family, unit, wanted = task
+        result = _grow(family, views[family.treatment][unit], rows.n_classes, seeds[unit], wanted)
+        report(family.title, 1)
+        return result
+
+    grown = [of((first, 0, None))]
+    grown += each(of, [(first, unit, grown[0].fits.keys()) for unit in range(1, len(units))])
+    folds = views[first.treatment]
+    density = {size: sum(f.log_density(g.fits[size, 0]) for f, g in zip(folds, grown)) for size, _ in grown[0].fits}
+    size = max(density, key=lambda size: density[size])
+
+    def completions(unit: int) -> Completions:
+        imputer = Imputer(grown[unit].fits[size, 0].network, rows.schema, fills)
+        return imputer.complete(folds[unit].held_out, LONE_THREAD, N_POINTS_HELD_OUT)
+
+    if (missing_cells(rows.table) & fills).any():
+        done = each(completions, range(len(units)))
+        for treatment, seen in views.items():
+            views[treatment] = [fold.completed(own) for fold, own in zip(seen, done)]
+        folds = views[first.treatment]
+        grown = [Grown(g.fits, {at: f.predict(fit) for at, fit in g.fits.items()}) for f, g in zip(folds, grown)]
+    judged = judged_rows(rows, folds, training.groups)
+
+    def of_all_rows(treatment: Treatment | None) -> Candidate:
+        if treatment is None:
+            return _forest(training, folds, judged)
+        return _kernel(training, treatment, views[treatment], judged)
+
+    kernels: list[Treatment] = []
+    if training.kernels and rows.table.n_rows <= MOST_FOR_KERNELS:
+        kernels = [t for t in ("normal_scores", "decorrelate") if t in views] or [first.treatment]
+    of_rows = [partial(of_all_rows, treatment) for treatment in (None, *kernels)]  # they take longest
+    results = each(lambda task: task(), [*of_rows, *(partial(of, (family, 0, None)) for family in others)])
+    without_folds, beginnings = results[: len(of_rows)], results[len(of_rows) :]
+    report("forest", 1)
+    if kernels:
+        report("kernel densities", 1)
+    found = _collected(first, folds, grown, judged, rows.n_classes)
+    for family, own in zip(others, _raced(of, each, others, beginnings, folds, grown, most)):
+        found += _collected(family, views[family.treatment], own, judged, rows.n_classes)
+    return found + without_folds, judged, size
+
+
+def _raced(
+    of: Callable[[tuple[AnyFamily, int, Collection[Place] | None]], Grown],
+    each: Map,
+    families: Sequence[AnyFamily],
+    beginnings: Sequence[Grown],
+    folds: Sequence[Fold],
+    known: Sequence[Grown],
+    most: int,
+) -> list[list[Grown]]:
+    """What the units say of each family: the first ones of all sizes, the others only of what may become a member.
+
+    The units of the race are as many as hold out ENOUGH_FOR_RACE cases. By these the candidates are weighed, and those
+    of the greatest weights go on.
+
+    Parameters
+    ----------
+    of : fits what is wanted of a family in a unit
+    beginnings : what the first unit says, which has chosen the sizes
+    folds : of the first family; the same rows are held out by those of others
+    known : what the units say of the first family, which competes with the others
+    most : how many may become members
+    """
+    n_cases = np.cumsum([fold.held_out.total_weight for fold in folds])
+    n_race = 1 + int(np.searchsorted(n_cases[:-1], ENOUGH_FOR_RACE))
+    grown = [[g] for g in beginnings]
+
+    def go_on(units: range, wanted: Sequence[Collection[Place]]) -> None:
+        found = each(of, [(f, unit, own) for unit in units for f, own in zip(families, wanted)])
+        for k, of_family in enumerate(grown):
+            of_family += found[k :: len(families)]
+
+    go_on(range(1, n_race), [g[0].fits.keys() for g in grown])
+    if n_race == len(folds):
+        return grown
+    runners = [(k, at) for k, g in enumerate([known, *grown]) for at in g[0].fits]
+    p = [[g[unit].p for unit in range(n_race)] for g in [known, *grown]]
+    log_p = np.array([np.concatenate([f.log_truth(own[at]) for f, own in zip(folds, p[k])]) for k, at in runners])
+    cases = np.concatenate([fold.held_out.case_weights for fold in folds[:n_race]])
+    ahead = {runners[k] for k in np.argsort(-stack(log_p.T, cases), kind="stable")[:most]}
+    wanted = [[at for at in g[0].fits if (k, at) in ahead] for k, g in enumerate(grown, 1)]
+    go_on(range(n_race, len(folds)), wanted)
+    return grown
+
+
+def _grow(family: AnyFamily, fold: Fold, n_classes: int, seed: int, wanted: Collection[Place] | None) -> Grown:
+    """What is wanted, or size after size, all fits of each, until they are not better any more on the rows held out."""
+    fits: dict[Place, Any] = {}
+    p: dict[Place, Floats] = {}
+    scores: list[float] = []
+    patience = PATIENCE if len(fold.rows) < PATIENCE_FROM else LESS_PATIENCE
+    rows = family.rows(fold.view, fold.training, n_classes)
+    for size in family.sizes if wanted is None else sorted({size for size, _ in wanted}):
+        numbers = [k for k in range(1 + len(family.strengths)) if wanted is None or (size, k) in wanted]
+        for number, fit in zip(numbers, family.fit(rows, size, seed, numbers)):
+            fits[size, number] = fit
+            p[size, number] = fold.predict(fit)
+        scores.append(max(fold.log_score(p[size, number]) for number in numbers))
+        if wanted is None and len(scores) - 1 - int(np.argmax(scores)) == patience:
+            break
+    if wanted is None:  # and one size more than the best
+        last = family.sizes[min(len(scores) - 1, int(np.argmax(scores)) + 1)]
+        fits = {at: fit for at, fit in fits.items() if at[0] <= last}
+    return Grown(fits, p)
+
+
+def _collected(
+    family: AnyFamily, folds: Sequence[Fold], grown: Sequence[Grown], judged: Judged, n_classes: int
+) -> list[Candidate]:
+    """The candidates of a family, from what the units say of it."""
+    return [
+        Candidate(
+            family.kind(size),
+            family.treatment,
+            family,
+            size,
+            number,
+            tuple(g.fits[size, number] for g in grown),
+            judged.mean(folds, [g.p[size, number] for g in grown], n_classes),
+        )
+        for size, number in grown[-1].fits
+    ]
+
+
+def _forest(training: Training, folds: Sequence[Fold], judged: Judged) -> Candidate:
+    """The forest, judged by trees that have left a row out."""
+    n_classes, seed = training.rows.n_classes, training.seed
+
+    def fit(view: View, table: EncodedTable, groups: Ints | None, asked: Asked) -> tuple[Fit, Floats]:
+        return fit_forest(table, view, n_classes, seed, LONE_THREAD, groups, asked)
+
+    return _of_all_rows(training, "NB forest", "none", fit, folds, judged)
+
+
+def _kernel(training: Training, treatment: Treatment, folds: Sequence[Fold], judged: Judged) -> Candidate:
+    """The kernel density, judged without a row's own kernel."""
+    n_classes, seed = training.rows.n_classes, training.seed
+
+    def fit(view: View, table: EncodedTable, groups: Ints | None, asked: Asked) -> tuple[Fit, Floats]:
+        network, log_p = fit_kernel(table, n_classes, seed, groups, asked)
+        return MemberNetwork(view, network, "kernel"), log_p
+
+    return _of_all_rows(training, "kernel", treatment, fit, folds, judged)
+
+
+def _of_all_rows(
+    training: Training,
+    kind: str,
+    treatment: Treatment,
+    fit: Callable[[View, EncodedTable, Ints | None, Asked], tuple[Fit, Floats]],
+    folds: Sequence[Fold],
+    judged: Judged,
+) -> Candidate:
+    """What is fitted to all rows and can judge them without folds, unless the user has chosen these."""
+    rows = training.rows
+    groups, done = training.groups, judged.done
+    view, table = rows.view(treatment, np.minimum(rows.labels, 0))  # it must not know the classes of the rows judged
+    asked = None
+    if done is not None:
+        complete = view.mix(filled(table.only(judged.rows), view.schema, done))
+        asked = replace(complete, weights=done.weight), judged.rows[done.row]
+    found, log_p = fit(view, view.mix(table), groups, asked)
+    if training.is_split_by_user:
+        own = [fit(f.view, f.training, None if groups is None else groups[f.learnt], None)[0] for f in folds]
+        p = judged.mean(folds, [f.predict(fold_fit) for f, fold_fit in zip(folds, own)], rows.n_classes)
+    else:
+        p = np.exp(log_p[judged.rows]) if done is None else done.mean(np.exp(log_p))
+    return Candidate(kind, treatment, None, 0, 0, (found,), p)
