@@ -8,12 +8,11 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-import numpy as np
-from scipy.special import logsumexp
-from sklearn.metrics import auc, roc_curve
+from sklearn.metrics import auc
 
 from fanbayes.commands.output import printable
 from fanbayes.evaluation.comparison import Predictions
+from fanbayes.evaluation.confusion import roc_points
 from fanbayes.plotting import ReliabilityDisplay
 
 if TYPE_CHECKING:
@@ -46,21 +45,12 @@ def roc_figure(found: Mapping[str, Predictions]) -> bytes:
     for ax, k in zip(axes, judged):
         ax.plot([0, 1], [0, 1], color="0.6", linestyle=":", zorder=0)
         for name, predictions in found.items():
-            wrong, right = _roc(predictions, k)
+            wrong, right = roc_points(predictions.log_proba, predictions.labels == classes[k], k)
             ax.plot(wrong, right, linewidth=1.2, label=f"{name} ({auc(wrong, right):.3f})")
         ax.set(xlabel="false positives", ylabel="true positives", aspect="equal")
         ax.set_title(printable(str(classes[k])), parse_math=False)
         ax.legend(frameon=False, loc="lower right")
     return _svg(figure)
-
-
-def _roc(predictions: Predictions, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Shares of false and true positives, ranked by the log-odds of class k against the rest."""
-    log_p = predictions.log_proba
-    odds = log_p[:, k] - logsumexp(np.delete(log_p, k, axis=1), axis=1)
-    _, order = np.unique(odds, return_inverse=True)  # finite, and in the same order
-    wrong, right, _ = roc_curve(predictions.labels == predictions.classes[k], order)
-    return wrong, right
 
 
 def _panels(n: int) -> tuple[Figure, list[Axes]]:

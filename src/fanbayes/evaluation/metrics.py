@@ -82,7 +82,7 @@ def accuracy(y_true: ArrayLike, y_pred: ArrayLike, *, sample_weight: ArrayLike |
     true, predicted = _labels("y_true", y_true), _labels("y_pred", y_pred)
     if len(true) != len(predicted):
         raise ValueError(f"y_true has {len(true)} rows and y_pred {len(predicted)}; they must match.")
-    return float(accuracy_score(true, predicted, sample_weight=_weights(sample_weight, len(true))))
+    return float(accuracy_score(true, predicted, sample_weight=row_weights(sample_weight, len(true))))
 
 
 def log_losses(
@@ -131,7 +131,7 @@ def conditional_entropy(
         In nats; lower is better. Show :func:`clipped_share` beside it.
     """
     losses = log_losses(y_true, log_proba, classes=classes, clip=clip)
-    return float(np.average(losses, weights=_weights(sample_weight, len(losses))))
+    return float(np.average(losses, weights=row_weights(sample_weight, len(losses))))
 
 
 def clipped_share(
@@ -156,7 +156,7 @@ def clipped_share(
         Between 0 and 1.
     """
     clipped = _true_log_proba(y_true, log_proba, classes) < _log_clip(clip)
-    return float(np.average(clipped, weights=_weights(sample_weight, len(clipped))))
+    return float(np.average(clipped, weights=row_weights(sample_weight, len(clipped))))
 
 
 def log_odds(log_proba: ArrayLike) -> NDArray[np.float64]:
@@ -200,12 +200,12 @@ def roc_area(
     float
         Between 0 and 1; a pair of rows with equal log-odds counts one half.
     """
-    column, table = _aligned(y_true, log_proba, classes)
+    column, table = aligned(y_true, log_proba, classes)
     # Positions among the distinct log-odds order as those do, and are finite.
     _, order = np.unique(log_odds(table), return_inverse=True)
     if (column < 0).any():
         raise ValueError("y_true has a label that is not in classes: the ROC area is for two classes only.")
-    weight = _weights(sample_weight, len(column))
+    weight = row_weights(sample_weight, len(column))
     if len(np.unique(column[weight > 0])) < 2:
         raise ValueError("The ROC area needs rows of both classes, and y_true has one only: use more rows.")
     return float(roc_auc_score(column, order, sample_weight=weight))
@@ -235,12 +235,12 @@ def brier_score(
         Between 0 and 2; lower is better.
     """
     errors = squared_errors(y_true, log_proba, classes=classes)
-    return float(np.average(errors, weights=_weights(sample_weight, len(errors))))
+    return float(np.average(errors, weights=row_weights(sample_weight, len(errors))))
 
 
 def squared_errors(y_true: ArrayLike, log_proba: ArrayLike, *, classes: ArrayLike) -> NDArray[np.float64]:
     """Terms of the Brier score (n,), as a paired test needs them; see :func:`brier_score`."""
-    column, table = _aligned(y_true, log_proba, classes)
+    column, table = aligned(y_true, log_proba, classes)
     known = np.flatnonzero(column >= 0)
     residual = np.exp(table)
     residual[known, column[known]] -= 1.0
@@ -278,7 +278,7 @@ def reliability_curve(
         Empty bins are left out.
     """
     predicted, observed = _judged(y_true, log_proba, classes, positive)
-    weight = _weights(sample_weight, len(predicted))
+    weight = row_weights(sample_weight, len(predicted))
     bins = _bins(predicted, weight, n_bins, strategy)
     sums = np.array([np.bincount(bins, weight * value) for value in (1.0, predicted, observed)])
     count, sum_predicted, sum_observed = sums[:, sums[0] > 0]
@@ -338,7 +338,7 @@ def _judged(
     y_true: ArrayLike, log_proba: ArrayLike, classes: ArrayLike, positive: Hashable
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Probability of the positive class, by default of the most probable one, and whether it is the true one (n,)."""
-    column, table = _aligned(y_true, log_proba, classes)
+    column, table = aligned(y_true, log_proba, classes)
     judged = table.argmax(axis=1)
     if positive is not None:
         judged[:] = _columns([positive], _labels("classes", classes))[0]
@@ -368,11 +368,11 @@ def _bins(
 
 def _true_log_proba(y_true: ArrayLike, log_proba: ArrayLike, classes: ArrayLike) -> NDArray[np.float64]:
     """Log-probability of the true class (n,), -inf where it is not in classes."""
-    column, table = _aligned(y_true, log_proba, classes)
+    column, table = aligned(y_true, log_proba, classes)
     return np.where(column < 0, -np.inf, table[np.arange(len(column)), column])
 
 
-def _aligned(
+def aligned(
     y_true: ArrayLike, log_proba: ArrayLike, classes: ArrayLike
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
     """Column of each true class (n,), -1 where it is not in classes, and log_proba (n, n_classes)."""
@@ -431,7 +431,7 @@ def _log_table(log_proba: ArrayLike) -> NDArray[np.float64]:
     return table
 
 
-def _weights(sample_weight: ArrayLike | None, n: int) -> NDArray[np.float64]:
+def row_weights(sample_weight: ArrayLike | None, n: int) -> NDArray[np.float64]:
     """Row weights (n,), ones by default."""
     weight = np.ones(n) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     if weight.shape != (n,):
