@@ -3,8 +3,8 @@
     python benchmarks/quality/run.py [--data DIR] [--methods a,b] [--scenarios a,b] [--datasets a,b] [--half HALF]
 
 Goes on where an earlier run ended: `OUT/records.jsonl` has a line for each fold of each method in each scenario; take
-lines out to run them again. The first fold of every dataset comes first, then the first five, small ones before large. `report.py` makes the page,
-of several folders if need be.
+lines out to run them again. The first fold of every dataset comes first, then the first five, small ones before large.
+`report.py` makes the page, of several folders if need be.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def _order(task: QualityTask, cost: float) -> tuple[object, ...]:
-    """Complete tables first, then the first fold of each, then five, small ones first: what is there early tells most."""
+    """Complete tables, of these the first fold of each, then five, small ones first: what is early tells most."""
     return task.family != "test", task.fold >= 5, task.fold >= 1, cost, task.dataset, task.fold
 
 
