@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from fanbayes.files.atomic import write_file
-from fanbayes.study.page import html_page
-from fanbayes.study.text import run_text
+from fanbayes.pages.page import html_page
+from fanbayes.pages.text import run_text
 
 STYLE = """.plot path { fill: none; stroke: currentColor; stroke-width: 1.6; }
 .plot .line text { fill: currentColor; }

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fanbayes.study.page import TEMPLATES
+from fanbayes.pages.page import TEMPLATES
 from fanbayes.study.provenance import environment
 from fanbayes.study.records import read_study
 

@@ -163,7 +163,7 @@ def test_a_full_disk_leaves_the_old_page(tmp_path, monkeypatch):
 
 def test_without_jinja2_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    with pytest.raises(StudyError, match=r"pip install 'fanbayes\[report\]'"):
+    with pytest.raises(ImportError, match=r"pip install 'fanbayes\[report\]'"):
         page({"real": real()})
 
 

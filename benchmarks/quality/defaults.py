@@ -32,11 +32,11 @@ from fanbayes.evaluation.ranks import by_group, mean_ranks
 from fanbayes.evaluation.significance import signed_rank
 from fanbayes.files.atomic import write_file
 from fanbayes.files.dataset import Dataset
+from fanbayes.pages.text import p_text
 from fanbayes.study.cards import Card
 from fanbayes.study.models import CRITERIA, assess, cost, learn, seed_of
 from fanbayes.study.provenance import environment
 from fanbayes.study.records import Record, read_study
-from fanbayes.study.text import p_text
 
 PUBLISHED = Path("docs/results/defaults")
 N_FOLDS = 3

@@ -10,8 +10,8 @@ from figures import scatter_figure
 from settings import CHOICES, COMMAND, SETTINGS
 from summary import Summary
 
+from fanbayes.pages.page import html_page, render
 from fanbayes.study.figures import rank_figure
-from fanbayes.study.page import html_page, render
 
 HERE = Path(__file__).parent
 

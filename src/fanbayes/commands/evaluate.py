@@ -171,7 +171,7 @@ def _estimate(estimate: Estimate | None) -> str:
 
 def _differences(tested: list[Difference]) -> Table:
     from fanbayes.evaluation.comparison import MEASURES
-    from fanbayes.study.text import p_text
+    from fanbayes.pages.text import p_text
 
     rows = [
         [

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 from fanbayes.commands.output import printable
-from fanbayes.study.page import html_page
+from fanbayes.pages.page import html_page
 
 _STYLE = """td.words { text-align: left !important; }
 """

@@ -215,7 +215,7 @@ def _claim_table(claims: list[Claim]) -> Table:
     """What the paper says, what was found, and what a test makes of it."""
     from rich.table import Table
 
-    from fanbayes.study.text import p_text
+    from fanbayes.pages.text import p_text
 
     table = Table("claim", "paper", "here", "p", "verdict", title="The paper's claims")
     for claim in claims:
@@ -228,8 +228,8 @@ def _relatives_table(head: Mapping[str, Any], records: Sequence[Record]) -> Tabl
     """Each model on unrelated datasets as they are, and against naive Bayes on all cases."""
     from rich.table import Table
 
+    from fanbayes.pages.text import counts, number
     from fanbayes.study import relatives
-    from fanbayes.study.text import counts, number
 
     whole, raw, _ = relatives.scopes(head, records)
     title = f"{len(raw.cases)} unrelated datasets; won/lost against NB (at 95 %) on {len(whole.cases)} cases"
@@ -248,10 +248,10 @@ def _tables(folder: Path) -> list[Table]:
     """The main table of each study in a folder."""
     from rich.table import Table
 
+    from fanbayes.pages.text import counts, number
     from fanbayes.study import analysis
     from fanbayes.study.records import read_study
     from fanbayes.study.report import find_studies
-    from fanbayes.study.text import counts, number
 
     tables = []
     for kind, path in find_studies(folder).items():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,14 +12,14 @@ import numpy as np
 from fanbayes.evaluation.metrics import CLIP, N_BINS, ReliabilityCurve
 from fanbayes.evaluation.significance import WinLoss
 from fanbayes.files.atomic import write_file
+from fanbayes.pages.page import html_page, render, script
+from fanbayes.pages.text import counts, number
 from fanbayes.study import analysis, relatives
 from fanbayes.study.analysis import COLUMNS, MAIN, MEASURES, Case, Column, Finding, Result
 from fanbayes.study.cards import Card
 from fanbayes.study.models import CRITERIA, Model
 from fanbayes.study.outcomes import reliability_of
-from fanbayes.study.page import TEMPLATES, html_page, render
 from fanbayes.study.records import Record, StudyError, read_settings, read_study
-from fanbayes.study.text import counts, number
 
 MODELS: tuple[Model, ...] = ("NB", "FM", "FAN")
 PAIRS: tuple[tuple[Model, Model], ...] = (("FAN", "NB"), ("FAN", "FM"), ("FM", "NB"))
@@ -83,7 +82,9 @@ def _content(studies: Studies) -> dict[str, Any]:
 
 
 def _render(content: Mapping[str, Any]) -> str:
-    body = render(TEMPLATES / "report.html.jinja", content, {"ratio": _ratio, "counts": counts})
+    body = render(
+        Path(__file__).parent / "templates" / "report.html.jinja", content, {"ratio": _ratio, "counts": counts}
+    )
     return html_page(f"{content['title']}: Monti & Cooper (1999) reproduced", body)
 
 
@@ -131,7 +132,7 @@ def _real(head: dict[str, Any], records: list[Record]) -> dict[str, Any]:
         "won_back": back,
         "failures": _failures(records),
         "clipped": _clipped(cases),
-        "payload": _script(_payload(cases)),
+        "payload": script(_payload(cases)),
     }
 
 
@@ -300,11 +301,6 @@ def _curve(curve: ReliabilityCurve) -> list[list[float]]:
 
 def _short(value: float, digits: int) -> float:
     return float(f"{value:.{digits}g}")
-
-
-def _script(payload: Mapping[str, Any]) -> str:
-    """JSON that may stand in a script element."""
-    return json.dumps(payload, separators=(",", ":")).replace("<", "\\u003c")
 
 
 # ---------------------------------------------------------------- the study of simulated data

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from html import escape
 from pathlib import Path
 from typing import Any
 
-from fanbayes.study.records import StudyError
-from fanbayes.study.text import number, p_text, run_text
+from fanbayes.pages.text import number, p_text, run_text
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -35,13 +35,18 @@ def html_page(title: str, body: str, style: str = "") -> str:
 
 
 def render(template: Path, content: Mapping[str, Any], filters: Mapping[str, Callable[..., str]]) -> str:
-    """Fill in a template, which may include its neighbours."""
+    """Fill in a template, which may include its neighbours and what all pages have."""
     try:
         import jinja2
     except ImportError:
-        raise StudyError("the page needs jinja2: pip install 'fanbayes[report]'.") from None
-    loader = jinja2.FileSystemLoader(template.parent)
+        raise ImportError("pages need jinja2: pip install 'fanbayes[report]'") from None
+    loader = jinja2.FileSystemLoader([template.parent, TEMPLATES])
     escaped = ".html." in template.name
     environment = jinja2.Environment(loader=loader, autoescape=escaped, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {"number": number, "p": p_text, "run": run_text, **filters}
     return environment.get_template(template.name).render(content)
+
+
+def script(values: Any) -> str:
+    """JSON that may stand in a script element; nothing in it ends that, and every number is finite."""
+    return json.dumps(values, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")

@@ -1,0 +1,1 @@
+"""HTML pages in one style, and that of a fitted model."""
