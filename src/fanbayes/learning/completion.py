@@ -165,6 +165,16 @@ def filled(table: EncodedTable, schema: Schema, done: Completions) -> EncodedTab
     return replace(out, narrow=narrow, wide=wide, numbers=numbers)
 
 
+def middles(n_points: int) -> Floats:
+    """Middles of equal parts of a distribution (n_points,)."""
+    return (np.arange(n_points) + 0.5) / n_points
+
+
+def latin_hypercube(n_columns: int, n_points: int) -> Floats:
+    """Part of its distribution that each column takes at each point (n_columns, n_points), in an order of its own."""
+    return np.random.default_rng(0).permuted(np.tile(middles(n_points), (n_columns, 1)), axis=1)
+
+
 def _all_values(network: Network, rows: Ints, table: EncodedTable, missing: Ints, states: Floats) -> Arrays:
     """All combinations of the values of the missing discrete columns, as probable as they are."""
     sizes = network.layout.n_levels[missing].tolist()
@@ -184,8 +194,7 @@ def _all_values(network: Network, rows: Ints, table: EncodedTable, missing: Ints
 def _spread(network: Network, rows: Ints, table: EncodedTable, missing: Mask, states: Floats, n_points: int) -> Arrays:
     """Points of the Latin hypercube, all of the same weight."""
     layout = network.layout
-    middle = (np.arange(n_points) + 0.5) / n_points
-    parts = np.random.default_rng(0).permuted(np.tile(middle, (missing.shape[1], 1)), axis=1)  # an order a column
+    middle, parts = middles(n_points), latin_hypercube(missing.shape[1], n_points)
     row = np.repeat(np.arange(len(rows)), n_points)
     cell = network.structure.cell_of[quantile_of(states, row, np.tile(middle, len(rows)))]
     codes, numbers = table.codes_of_columns()[rows[row]], table.numbers[rows[row]]

@@ -60,7 +60,7 @@ class TreeData:
     def _e_step_of_holes(self, terms: Terms, hard: bool) -> Statistics:
         rows = self.holes
         values = rows.codes_of_columns(), rows.numbers, rows.labels, rows.weights
-        return e_step(_nodes(self.layout), *values, terms, hard, self.simple.pool)
+        return e_step(nodes_of(self.layout), *values, terms, hard, self.simple.pool)
 
     def e_step_by_class(self, terms: Terms) -> Sequence[Statistics]:
         """Expected statistics of the rows of each class; unlabelled rows count for every class by its probability."""
@@ -126,11 +126,15 @@ def posterior(layout: Layout, table: EncodedTable, terms: Terms, what: Posterior
 
 def known_log_states(layout: TreeLayout, codes: Ints, numbers: Floats, terms: Terms, pool: ThreadPool = None) -> Floats:
     """Log p(s, x) (n_rows, n_states) of any rows, by messages along the tree: codes and numbers of `layout.base`."""
-    return log_states(_nodes(layout), codes, numbers, terms, pool)
+    return log_states(nodes_of(layout), codes, numbers, terms, pool)
 
 
-def _nodes(layout: TreeLayout) -> Nodes:
-    """Columns of `layout.base` as nodes of their tree."""
+def nodes_of(layout: Layout) -> Nodes:
+    """Columns as nodes of their tree, those of `layout.base` where there are arcs; without any, each is alone."""
+    if not isinstance(layout, TreeLayout):
+        n = layout.n_discrete + layout.n_numbers
+        levels = (*layout.n_levels.tolist(), *[0] * layout.n_numbers)
+        return Nodes(levels, (-1,) * n, (*layout.first_level[:-1].tolist(), *range(layout.n_numbers)))
     base, first = layout.base, layout.first_part
     discrete = layout.first_level[first[: base.n_discrete]]
     numbers = first[base.n_discrete :] - layout.n_discrete

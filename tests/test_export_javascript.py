@@ -1,0 +1,179 @@
+"""The compiled form in JavaScript: everything that the script says is what Python says."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from py_mini_racer import JSEvalException, MiniRacer
+
+from fanbayes import FANClassifier, FMClassifier, MDAClassifier, NBClassifier, TANClassifier
+from fanbayes.export import compile_model, model_javascript
+
+pytestmark = pytest.mark.filterwarnings("ignore::fanbayes.DataWarning")
+N_CASES, N_EXPLAINED = 1000, 60
+
+
+def table(n, seed):
+    """Rows of all kinds of columns, a tenth of the values missing, and their classes."""
+    rng = np.random.default_rng(seed)
+    group = rng.integers(0, 3, n)
+    X = pd.DataFrame(
+        {
+            "colour": pd.Categorical(np.array(["red", "green", "blue", "grey"])[(group + rng.integers(0, 2, n)) % 4]),
+            "height": 1e3 + 20 * (group + rng.normal(size=n)),
+            "flag": pd.Categorical(rng.random(n) < 0.2 + 0.3 * group),
+            "events": rng.poisson(1 + 2 * group).astype(float),
+            "noise": rng.normal(size=n) * 1e-200,
+            "code": pd.Categorical((group + rng.integers(0, 4, n)) * 7),
+            "constant": 3.0,
+        }
+    )
+    X["width"] = 0.05 * X["height"] + rng.normal(size=n)
+    X = X.mask(rng.random(X.shape) < 0.1)
+    return X, np.array(["ill", "well", "unsure"])[(group + (rng.random(n) < 0.15)) % 3]
+
+
+def asked():
+    """Rows with more holes, one without any value, numbers far out, and categories that were never seen."""
+    X, _ = table(N_CASES, 1)
+    rng = np.random.default_rng(2)
+    X = X.mask(rng.random(X.shape) < rng.choice([0.0, 0.3, 0.8], N_CASES)[:, None])
+    X["colour"] = X["colour"].cat.add_categories(["unheard of"])
+    X.loc[rng.random(N_CASES) < 0.1, "colour"] = "unheard of"
+    X.loc[::50, "height"] = 2e3
+    X.iloc[7] = None
+    return X
+
+
+TABLE, ASKED = table(250, 0), asked()
+RAGGED = {"ill": 3, "well": 1, "unsure": 2}
+MODELS = {
+    "nb": NBClassifier(),
+    "nb, binned": NBClassifier(discretize="mdlp"),
+    "nb, informative": NBClassifier(missing="informative"),
+    "nb, counts": NBClassifier(distributions={"events": "poisson"}),
+    "fm": FMClassifier(n_components=3, random_state=0),
+    "fan": FANClassifier(n_components=2, random_state=0),
+    "fan, tied": FANClassifier(n_components=2, variance_tying="class", missing="informative", random_state=0),
+    "fan, per class": FANClassifier(n_components=RAGGED, mixing="per_class", random_state=0),
+    "fan, tree": FANClassifier(n_components=2, tree="full", random_state=0),
+    "tan": TANClassifier(distributions={"events": "poisson"}),
+    "tan, binned": TANClassifier(discretize="mdlp", missing="informative"),
+    "mda": MDAClassifier(n_components=2, random_state=0),
+    "mda, tied in classes": MDAClassifier(n_components=2, covariance_tying="class", random_state=0),
+}
+
+
+def cases_of(X):
+    """Rows as objects of JavaScript."""
+    return [{name: None if pd.isna(v) else v for name, v in row.items()} for row in X.to_dict("records")]
+
+
+class Page:
+    """A model in a JavaScript engine."""
+
+    def __init__(self, clf):
+        self.engine = MiniRacer()
+        self.engine.eval(model_javascript())
+        self.engine.eval(f"const model = fanbayes.load({json.dumps(json.dumps(compile_model(clf).to_json()))})")
+
+    def each(self, X, expression):
+        """Value of an expression for each row, `c` in it."""
+        answers = f"JSON.stringify({json.dumps(cases_of(X))}.map((c) => ({expression})))"
+        return json.loads(self.engine.eval(answers))
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def fitted(request):
+    clf = MODELS[request.param].fit(*TABLE)
+    return clf, Page(clf)
+
+
+def test_probabilities(fitted):
+    clf, page = fitted
+    found = page.each(ASKED, "model.predict(c).proba")
+    np.testing.assert_allclose(found, clf.predict_proba(ASKED), rtol=0, atol=1e-9)
+    logs = page.each(ASKED, "model.predict(c).logProba")
+    np.testing.assert_allclose(logs, clf.predict_log_proba(ASKED), rtol=1e-9, atol=1e-9)
+    assert page.each(ASKED[:5], "model.classes[model.predict(c).best]") == clf.predict(ASKED[:5]).tolist()
+
+
+def test_components(fitted):
+    clf, page = fitted
+    found = page.each(ASKED[:N_EXPLAINED], "model.components(c)")
+    if clf.n_components_ == 1:
+        assert found == [None] * N_EXPLAINED
+        return
+    expected = clf.predict_components(ASKED[:N_EXPLAINED])
+    np.testing.assert_allclose([f["proba"] for f in found], expected, rtol=0, atol=1e-9)
+    best = [f["best"]["probability"] for f in found]
+    np.testing.assert_allclose(best, expected.reshape(N_EXPLAINED, -1).max(axis=1), rtol=0, atol=1e-9)
+
+
+def test_contributions(fitted):
+    clf, page = fitted
+    rows = ASKED[:N_EXPLAINED]
+    told = clf.explain(rows)
+    found = page.each(rows, "model.contributions(c)")
+    np.testing.assert_allclose([f["logOdds"] for f in found], told.log_odds, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose([f["prior"] for f in found], told.prior, rtol=1e-9, atol=1e-9)
+    at = [list(ASKED).index(name) for name in told.features]
+    contributions = np.array([f["contributions"] for f in found])
+    np.testing.assert_allclose(contributions[:, at], told.contributions, rtol=1e-8, atol=1e-8)
+    assert np.count_nonzero(contributions) == np.count_nonzero(contributions[:, at])
+    classes = [[clf.classes_[k] for k in f["classes"]] for f in found]
+    assert classes == told.classes.tolist()
+    np.testing.assert_allclose([f["responsibility"] for f in found], told.responsibility, rtol=0, atol=1e-9)
+    named = clf.explain(rows, classes=["well", "ill"]).log_odds
+    well, ill = (clf.classes_.tolist().index(c) for c in ("well", "ill"))
+    found = page.each(rows, f"model.contributions(c, {well}, {ill}).logOdds")
+    np.testing.assert_allclose(found, named, rtol=1e-9, atol=1e-9)
+
+
+def test_what_to_ask_next(fitted):
+    clf, page = fitted
+    rows = ASKED[:N_EXPLAINED]
+    told = clf.explain(rows)
+    found = page.each(rows, "model.askNext(c)")
+    for entries, expected in zip(found, told.information):
+        wanted = {name: gain for name, gain in zip(told.features, expected) if not np.isnan(gain)}
+        assert {e["feature"]: e["information"] for e in entries} == pytest.approx(wanted, abs=1e-9)
+        gains = [e["information"] for e in entries]
+        assert gains == sorted(gains, reverse=True)
+        assert all(0 <= e["share"] <= 1 for e in entries)
+
+
+def test_a_feature_may_be_unknown_or_missing():
+    """Where it counts that a value is missing, nothing is told by one that is not asked for."""
+    clf = NBClassifier(missing="informative", allow_missing_columns=True).fit(*TABLE)
+    page = Page(clf)
+    rows = ASKED[["height", "code"]][:50]
+    expected = clf.predict_proba(rows)
+    np.testing.assert_allclose(page.each(rows, "model.predict(c).proba"), expected, rtol=0, atol=1e-9)
+    page.engine.eval("const empty = model.predict({}).proba")
+    np.testing.assert_allclose(page.each(rows[:1], "empty")[0], clf.class_prior_, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("case", "said"),
+    [
+        ('{"height": "tall"}', 'feature "height" takes a finite number, or null'),
+        ('{"height": Infinity}', 'feature "height" takes a finite number, or null'),
+        ('{"events": 1.5}', 'feature "events" takes whole numbers from 0 to 1e12, or null'),
+        ('{"colour": ["red"]}', 'feature "colour" takes one of its levels, or null'),
+        ('{"depth": 1}', 'there is no feature "depth"'),
+        ("7", "a case is an object"),
+    ],
+)
+def test_what_cannot_be_a_value_is_refused(case, said):
+    page = Page(MODELS["nb, counts"].fit(*TABLE))
+    with pytest.raises(JSEvalException, match=said):
+        page.engine.eval(f"model.predict({case})")
+
+
+def test_classes_to_compare():
+    page = Page(MODELS["nb"].fit(*TABLE))
+    with pytest.raises(JSEvalException, match="two different numbers from 0 to 2"):
+        page.engine.eval("model.contributions({}, 1, 1)")
+    assert page.engine.eval("JSON.stringify(model.contributions({}, undefined, 0).classes[1])") == "0"
