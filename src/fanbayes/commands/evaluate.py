@@ -2,57 +2,78 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fanbayes.commands import options
+from fanbayes.commands.comparison import FIGURES, SHARES, Evaluation, in_json, tell
 from fanbayes.commands.options import Model
 from fanbayes.commands.output import (
     WrongUse,
     note,
-    print_json,
-    print_table,
     require_target,
-    screen,
+    shortened,
     warnings_as_notes,
 )
-from fanbayes.files.atomic import write_file
 
 if TYPE_CHECKING:
-    from fanbayes.evaluation.comparison import Difference, Estimate, Predictions
-    from fanbayes.files.dataset import Dataset
+    from numpy.typing import NDArray
 
-BESIDE = 4  # models beside each other that fit into 80 columns
-_FIGURES = {"Reliability": "reliability.svg", "ROC curves": "roc.svg"}
-Table = tuple[list[str], list[list[str]], str]
+    from fanbayes.commands.rows import Reading
+    from fanbayes.estimators.tabular import TableClassifier
 
-_HOW = (
-    "± is one standard error, over the rows predicted out of fold. CE: mean -log p of the true class, in nats; "
-    "Brier: summed over classes; ECE: {bins} bins. Higher is better for accuracy and ROC area, lower for the others."
-)
-_TESTS = (
-    "Accuracy: McNemar; CE and Brier: paired t over rows; ROC area: DeLong. Two-sided p-values after Holm, for all "
-    "pairs of a measure together; * below 0.05, ** below 0.01."
-)
+_DEFAULT_FOLDS = 10
+_OF_SHARES = ("accuracy", "conditional_entropy", "brier")  # measures that tell something of them
 
 
 def evaluate(
-    data: options.Data,
+    source: Annotated[
+        Path,
+        typer.Argument(
+            help="Table of labelled rows to cross-validate models on, or a MODEL that `fanbayes fit` wrote.",
+            metavar="DATA|MODEL",
+            exists=True,
+            dir_okay=False,
+            show_default=False,
+        ),
+    ],
     target: options.Target,
+    rows: Annotated[
+        Path | None,
+        typer.Argument(
+            help="Labelled rows to test MODEL on.", metavar="[ROWS]", exists=True, dir_okay=False, show_default=False
+        ),
+    ] = None,
     model: Annotated[
         list[Model] | None, typer.Option("--model", help="Model to compare beside NB, FM, FAN and FAN CV; repeatable.")
     ] = None,
-    folds: Annotated[int, typer.Option("--folds", min=2, help="Parts of the stratified cross-validation.")] = 10,
-    out: Annotated[
+    against: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--against",
+            metavar="A,B",
+            help="Classifiers of scikit-learn to compare as well: hgb, logistic, forest. A MODEL needs --train for it.",
+        ),
+    ] = None,
+    train: Annotated[
         Path | None,
         typer.Option(
-            "--out", "-o", help="Folder of the figures; <name of DATA>-evaluation if not given.", metavar="DIR"
+            "--train",
+            help="Table that --against learns from: the one that MODEL was learnt from.",
+            metavar="DATA",
+            exists=True,
+            dir_okay=False,
         ),
+    ] = None,
+    folds: Annotated[
+        int | None, typer.Option("--folds", min=2, help="Parts of the stratified cross-validation; 10 if not given.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Folder to write the figures to, as SVG.", metavar="DIR")
     ] = None,
     html: Annotated[Path | None, typer.Option("--html", help="Page of all this to write.", metavar="FILE")] = None,
     criterion: options.CriterionOption = None,
@@ -64,169 +85,234 @@ def evaluate(
     seed: options.Seed = 0,
     jobs: options.Jobs = None,
     missing: options.Missing = None,
+    allow_missing_columns: options.AllowMissingColumns = False,
     separator: options.Separator = None,
     encoding: options.Encoding = None,
     decimal: options.Decimal = ".",
     json: options.Json = False,
 ) -> None:
-    """Compare NB, FM, FAN and FAN CV, the average of several models, on a table by cross-validation.
+    """Judge models on rows that they have not seen: by cross-validation of a table, or a saved model on a test file.
 
-    Every row is predicted by models that have not seen it. The reliability diagram and the ROC curves are written
-    as SVG files.
+    `evaluate DATA --target C` compares NB, FM, FAN and FAN CV, the average of several models: every row is predicted
+    by models that were learnt without it. `evaluate MODEL ROWS --target C` tests one model, with its confusion matrix
+    and what each class gets. Nothing is written unless --out or --html asks for it.
     """
+    _check_outputs(out, html, source, rows, train)
+    from fanbayes.commands.rows import Reading
+
+    reading = Reading(missing, separator, encoding, decimal)
+    peers = _peers(against)
+    of_folds = {
+        "--model": model,
+        "--folds": folds,
+        "--criterion": criterion,
+        "--effort": effort,
+        "--discrete": discrete,
+        "--continuous": continuous,
+        "--ignore": ignore,
+        "--discretize": discretize,
+    }
+    of_models = {"--train": train, "--allow-missing-columns": allow_missing_columns}
+    if _is_model(source, rows, target):
+        _require_none(of_folds, f"{source} is a model that has been learnt")
+        assert rows is not None
+        result = _test(source, rows, target, reading, allow_missing_columns, peers, train, seed, jobs or -1)
+    else:
+        _require_none(of_models, f"{source} is a table, on which models are learnt anew")
+        columns = {"discrete": discrete, "continuous": continuous, "ignore": ignore}
+        settings = {
+            "criterion": criterion,
+            "effort": effort,
+            "discretize": "mdlp" if discretize else None,
+            "random_state": seed,
+            "n_jobs": jobs or -1,
+        }
+        names = [Model.NB, Model.FM, Model.FAN, Model.FAN_CV, *(model or ())]
+        result = _cross_validate(source, target, reading, columns, names, settings, peers, folds or _DEFAULT_FOLDS)
+    tell(result, out, html, json)
+
+
+def _check_outputs(out: Path | None, html: Path | None, *inputs: Path | None) -> None:
     if html is not None:
-        require_target(html, data)
+        require_target(html, *inputs)
     if out is not None and out.exists() and not out.is_dir():
         raise WrongUse(f"{out} is a file: --out names a folder.")
     if out is not None and out.is_dir():
-        for name in _FIGURES.values():
-            require_target(out / name, data)
-    from fanbayes.commands.models import classifier
-    from fanbayes.commands.rows import Reading, read_labelled
-    from fanbayes.commands.traps import note_training_traps
-    from fanbayes.evaluation.comparison import cross_validate, differences
+        for name in FIGURES.values():
+            require_target(out / name, *inputs)
 
-    reading = Reading(missing, separator, encoding, decimal)
-    dataset = read_labelled(data, target, reading, discrete=discrete, continuous=continuous, ignore=ignore)
+
+def _is_model(source: Path, rows: Path | None, target: str) -> bool:
+    """Whether a model is to be tested; refused if what is given does not fit together."""
+    from fanbayes.files.container import is_model_file
+
+    if not is_model_file(source):
+        if rows is None:
+            return False
+        raise WrongUse(f"{source} is no model to test on {rows}: give a MODEL and its test rows, or one table alone.")
+    if rows is None:
+        wanted = f"fanbayes evaluate {source} test.csv --target {options.pasted([target])}"
+        raise WrongUse(f"{source} is a model: name the table to test it on as well, as in {wanted}.")
+    return True
+
+
+def _require_none(given: Mapping[str, Any], reason: str) -> None:
+    for option, value in given.items():
+        if value:
+            raise WrongUse(f"{option} has no meaning here: {reason}; leave it out.")
+
+
+def _peers(against: list[str] | None) -> list[str]:
+    from fanbayes.evaluation.peers import PEERS
+
+    names = options.names(against)
+    unknown = [name for name in names if name not in PEERS]
+    if unknown:
+        raise WrongUse(f"--against {unknown[0]}: there are {', '.join(PEERS)}.")
+    return names
+
+
+def _about_peers(peers: Sequence[str]) -> list[str]:
+    from fanbayes.evaluation.peers import PEERS
+
+    return [f"{title}: {settings}." for title, settings in (PEERS[name] for name in peers)]
+
+
+# ---------------------------------------------------------------- the two ways
+
+
+def _cross_validate(
+    source: Path,
+    target: str,
+    reading: Reading,
+    columns: Mapping[str, list[str] | None],
+    models: Sequence[Model],
+    settings: Mapping[str, Any],
+    peers: Sequence[str],
+    folds: int,
+) -> Evaluation:
+    """Predictions of a table's rows by models learnt without them."""
+    from fanbayes.commands.models import classifier
+    from fanbayes.commands.rows import read_labelled
+    from fanbayes.commands.traps import note_training_traps
+    from fanbayes.evaluation.comparison import MEASURES, cross_validate, differences
+    from fanbayes.evaluation.peers import PEERS, class_shares, peer
+
+    dataset = read_labelled(source, target, reading, **columns)
     note_training_traps(dataset)
     n_labelled = int(dataset.labelled.sum())
     if n_labelled < folds:
-        raise WrongUse(f"--folds {folds}: {data} has {n_labelled} labelled rows only.")
-    wanted = dict.fromkeys([Model.NB, Model.FM, Model.FAN, Model.FAN_CV, *(model or ())])
-    settings = {
-        "criterion": criterion,
-        "effort": effort,
-        "discretize": "mdlp" if discretize else None,
-        "random_state": seed,
-        "n_jobs": jobs or -1,
-    }
-    classifiers = {one.title: classifier(one, **settings) for one in wanted}
+        raise WrongUse(f"--folds {folds}: {source} has {n_labelled} labelled rows only.")
+    seed = settings["random_state"]
+    classifiers: dict[str, Any] = {one.title: classifier(one, **settings) for one in dict.fromkeys(models)}
+    is_discrete = [kind == "discrete" for kind in dataset.kinds.values()]
+    classifiers |= {PEERS[name][0]: peer(name, is_discrete, seed, settings["n_jobs"]) for name in peers}
+    classifiers[SHARES] = class_shares()
     with warnings_as_notes(), _progress(len(classifiers) * folds) as report:
         found = cross_validate(classifiers, dataset, folds, seed, report)
-    tested = differences(found)
-    figures = _draw(found)
-    folder = out or Path(f"{dataset.name}-evaluation")
-    files = _write_figures(figures, folder)
-    tables = {
-        "Measures": _measures(found),
-        "Differences": _differences(tested),
-    }
+    shares = found.pop(SHARES)
+    of_shares = [f"{MEASURES[key]} {e.value:.4f}" for key, e in shares.estimates().items() if e and key in _OF_SHARES]
     about = [
-        f"{len(dataset.y)} rows, {len(dataset.kinds)} features, classes {', '.join(dataset.classes)}.",
-        f"Stratified {folds}-fold cross-validation, components chosen by {(criterion or 'icl').upper()}, seed {seed}"
-        f"{', continuous columns discretised' if discretize else ''}.",
+        f"{len(dataset.y)} rows, {len(dataset.kinds)} features, classes {shortened(dataset.classes, 12)}.",
+        f"Stratified {folds}-fold cross-validation, components chosen by {(settings['criterion'] or 'icl').upper()}, "
+        f"seed {seed}{', continuous columns discretised' if settings['discretize'] else ''}.",
+        f"Class shares alone, whatever the row: {', '.join(of_shares)}.",
+        *_about_peers(peers),
     ]
-    if html is not None:
-        from fanbayes.commands.page import page
-
-        text = page(f"{dataset.name}: {', '.join(found)}", about, tables, {k: v.decode() for k, v in figures.items()})
-        write_file(html, text.encode())
-        files.append(str(html))
-    for name, predictions in found.items():
-        if predictions.n_clipped:
-            note(f"{name} gave the true class of {predictions.n_clipped} rows less than 1e-15, counted as that.")
-    if json:
-        print_json(_summary(dataset, found, tested, files))
-        return
-    console = screen()
-    for line in about:
-        console.print(line)
-    for heading, (headers, rows, remark) in tables.items():
-        console.print()
-        console.print(heading, style="bold")
-        if heading == "Differences":
-            shown = [row for row in rows if row[-1]] if len(found) > 3 else rows
-            print_table(console, headers, shown, left=(0, 1))
-            if len(shown) < len(rows):
-                console.print(f"{len(rows) - len(shown)} more differences are not significant (--json lists all).")
-        else:
-            for at in range(1, len(headers), BESIDE):
-                few = [[line[0], *line[at : at + BESIDE]] for line in (headers, *rows)]
-                print_table(console, few[0], few[1:], left=(0,))
-        console.print(remark)
-    console.print()
-    if files:
-        console.print(f"Files: {', '.join(files)}")
-
-
-# ---------------------------------------------------------------- tables
-
-
-def _measures(found: Mapping[str, Predictions]) -> Table:
-    from fanbayes.evaluation.comparison import MEASURES
-    from fanbayes.evaluation.metrics import N_BINS
-
-    columns = []
-    for predictions in found.values():
-        sizes = [str(size) for size in sorted(set(predictions.components))] or ["-"]
-        size = sizes[0] if len(sizes) == 1 else f"{sizes[0]}-{sizes[-1]}"
-        columns.append([*map(_estimate, predictions.estimates().values()), size, f"{predictions.seconds:.1f}"])
-    rows = [list(row) for row in zip([*MEASURES.values(), "components", "seconds"], *columns)]
-    return ["", *found], rows, _HOW.format(bins=N_BINS)
-
-
-def _estimate(estimate: Estimate | None) -> str:
-    return "-" if estimate is None else f"{estimate.value:.4f} ± {estimate.error:.4f}"
-
-
-def _differences(tested: list[Difference]) -> Table:
-    from fanbayes.evaluation.comparison import MEASURES
-    from fanbayes.pages.text import p_text
-
-    rows = [
-        [
-            MEASURES[d.measure],
-            f"{d.better} better than {d.worse}" if d.difference else f"{d.better} as good as {d.worse}",
-            f"{d.difference:.4f}",
-            p_text(d.p_value),
-            "**" if d.p_value < 0.01 else "*" if d.p_value < 0.05 else "",
-        ]
-        for d in tested
-    ]
-    return ["measure", "", "by", "p", ""], rows, _TESTS
-
-
-def _summary(
-    dataset: Dataset, found: Mapping[str, Predictions], tested: list[Difference], files: list[str]
-) -> dict[str, Any]:
-    return {
+    summary = {
         "data": dataset.name,
         "rows": len(dataset.y),
         "classes": dataset.classes,
-        "models": {
-            name: {
-                **{key: e and asdict(e) for key, e in predictions.estimates().items()},
-                "components": predictions.components,
-                "clipped": predictions.n_clipped,
-                "seconds": predictions.seconds,
-            }
-            for name, predictions in found.items()
-        },
-        "differences": [asdict(difference) for difference in tested],
-        "files": files,
+        "folds": folds,
+        "class_shares": in_json(shares),
     }
+    return Evaluation(about, found, differences(found), summary)
 
 
-# ---------------------------------------------------------------- figures and progress
+def _test(
+    path: Path,
+    rows: Path,
+    target: str,
+    reading: Reading,
+    allow_missing_columns: bool,
+    peers: Sequence[str],
+    train: Path | None,
+    seed: int,
+    n_jobs: int,
+) -> Evaluation:
+    """Predictions of rows by a model, and by others that learn from the same table."""
+    import numpy as np
+
+    from fanbayes.evaluation.comparison import Predictions, differences, learnt, log_proba_of
+    from fanbayes.evaluation.confusion import class_report
+    from fanbayes.evaluation.peers import PEERS, peer
+    from fanbayes.files.model_file import load
+
+    if peers and train is None:
+        raise WrongUse(f"--against has to learn first: give --train the table that {path} was learnt from.")
+    if train is not None and not peers:
+        raise WrongUse("--train is what --against learns from: name some of hgb, logistic, forest, or leave it out.")
+    clf = load(path)
+    X, labels = _read_labelled_for(clf, rows, target, reading, allow_missing_columns=allow_missing_columns)
+    classes = clf.classes_.tolist()
+    with warnings_as_notes():
+        found = {path.name: Predictions(labels, clf.predict_log_proba(X), classes)}
+        if train is not None:
+            known, y = _read_labelled_for(clf, train, target, reading)
+            is_discrete = [column.kind == "discrete" for column in clf.schema_.columns]
+            for name in peers:
+                other = learnt(peer(name, is_discrete, seed, n_jobs), known, y)
+                found[PEERS[name][0]] = Predictions(labels, log_proba_of(other, X, classes), classes)
+        shares = np.tile(np.log(clf.class_prior_), (len(labels), 1))
+        found[SHARES] = Predictions(labels, shares, classes)
+    unknown = [str(label) for label in dict.fromkeys(labels.tolist()) if label not in classes]
+    if unknown:
+        note(f"classes of {rows} that the model does not know, and never predicts: {shortened(unknown, 10)}.")
+    report = class_report(labels, found[path.name].log_proba, classes=classes)
+    about = [
+        f"{path.name}: {type(clf).__name__}, classes {shortened([*map(str, classes)], 12)}.",
+        f"Tested on {len(labels)} rows of {rows}; {SHARES}: the model's p(c), whatever the row.",
+        *_about_peers(peers),
+    ]
+    summary = {"model": str(path), "data": rows.stem, "rows": len(labels), "classes": classes, "report": report}
+    return Evaluation(about, found, differences(found, path.name), summary)
 
 
-def _draw(found: Mapping[str, Predictions]) -> dict[str, bytes]:
-    from fanbayes.commands.figures import can_draw, reliability_figure, roc_figure
+def _read_labelled_for(
+    clf: TableClassifier, path: Path, target: str, reading: Reading, *, allow_missing_columns: bool = False
+) -> tuple[Any, NDArray[Any]]:
+    """Labelled rows as a model wants them, and their labels: classes of the model, or text that it does not know."""
+    import narwhals as nw
+    import numpy as np
 
-    if not can_draw():
-        note("the figures need matplotlib: pip install 'fanbayes[plot]'.")
-        return {}
-    return {"Reliability": reliability_figure(found), "ROC curves": roc_figure(found)}
+    from fanbayes.commands.rows import read_for
+    from fanbayes.files.dataset import column_names, near
+
+    if target in (column.name for column in clf.schema_.columns):
+        raise WrongUse(f"--target {options.pasted([target])}: the model uses this column as a feature.")
+    names = column_names(path, encoding=reading.encoding, separator=reading.separator)
+    if target not in names:
+        raise WrongUse(f"{path} has no column {target!r}; {near(target, names)}")
+    X, kept = read_for(clf, path, reading, keep=[target], allow_missing_columns=allow_missing_columns)
+    texts = np.array(kept[target], dtype=object)
+    known = np.flatnonzero([text is not None for text in texts])
+    if len(known) < 2:
+        raise WrongUse(f"rows of {path} with a label in {target!r}: {len(known)}; two at least are needed.")
+    if len(known) < len(texts):
+        note(f"{len(texts) - len(known)} rows of {path} have no label, and are left out.")
+        X = X[known] if isinstance(X, np.ndarray) else nw.from_native(X, eager_only=True)[known].to_native()
+    class_of = {str(label): label for label in clf.classes_.tolist()}
+    by_value = {_value(text): label for text, label in class_of.items()}
+    labels = [class_of.get(text, by_value.get(_value(text), text)) for text in texts[known].tolist()]
+    return X, np.array([*labels, None], dtype=object)[:-1]
 
 
-def _write_figures(figures: Mapping[str, bytes], folder: Path) -> list[str]:
-    files = []
-    for heading, svg in figures.items():
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / _FIGURES[heading]
-        write_file(path, svg)
-        files.append(str(path))
-    return files
+def _value(text: str) -> float | str:
+    """The number that a label is, so that 1.0 is 1; else the text."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 @contextmanager

@@ -38,9 +38,14 @@ def reliability_figure(found: Mapping[str, Predictions]) -> bytes:
 
 
 def roc_figure(found: Mapping[str, Predictions]) -> bytes:
-    """ROC curves: of the second of two classes, else of each class against the rest."""
-    classes = next(iter(found.values())).classes
-    judged = [1] if len(classes) == 2 else list(range(min(len(classes), MOST_PANELS)))
+    """ROC curves: of the second of two classes, else of each class against the rest; empty if there are none."""
+    one = next(iter(found.values()))
+    classes = one.classes
+    judged = [k for k in range(len(classes)) if 0 < sum(one.labels == classes[k]) < len(one.labels)][:MOST_PANELS]
+    if len(classes) == 2:
+        judged = [k for k in judged if k == 1]
+    if not judged:
+        return b""
     figure, axes = _panels(len(judged))
     for ax, k in zip(axes, judged):
         ax.plot([0, 1], [0, 1], color="0.6", linestyle=":", zorder=0)

@@ -122,6 +122,21 @@ def print_table(
     console.print()
 
 
+def side_by_side(
+    headers: Sequence[str], rows: Sequence[Sequence[str]], width: int
+) -> Iterator[tuple[list[str], list[list[str]]]]:
+    """A wide table as several, each with the first column and as many of the others as `width` characters hold."""
+    lines = [headers, *rows]
+    widths = [2 + max(len(printable(line[k])) for line in lines) for k in range(len(headers))]
+    shown: list[int] = []
+    for k in range(1, len(headers) + 1):
+        if k == len(headers) or (shown and widths[0] - 2 + sum(widths[i] for i in (*shown, k)) > width):
+            some = [[line[i] for i in (0, *shown)] for line in lines]
+            yield some[0], some[1:]
+            shown = []
+        shown.append(k)
+
+
 def block(console: Console) -> str:
     """What bars are made of."""
     return "█" if "utf" in console.encoding.lower() else "#"

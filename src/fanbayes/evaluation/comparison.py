@@ -1,4 +1,4 @@
-"""Compare classifiers by cross-validation: measures with standard errors, and which differences are significant."""
+"""Compare classifiers on rows that they have not seen: measures with standard errors, tests of their differences."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from functools import cached_property
 from itertools import combinations
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
+from sklearn.base import ClassifierMixin, clone
 
 from fanbayes.arrays import Floats
 from fanbayes.estimators.base import NetworkClassifier
@@ -28,6 +29,7 @@ MEASURES = {
     "ece": "ECE",
 }
 HIGHER_IS_BETTER = ("accuracy", "roc_area")
+LEVEL = 0.05  # a difference of a larger p-value is none to speak of
 
 
 @dataclass(frozen=True)
@@ -48,10 +50,15 @@ class Difference:
     difference: float
     p_value: float
 
+    @property
+    def is_significant(self) -> bool:
+        """Whether chance is no likely reason for it."""
+        return self.p_value < LEVEL
+
 
 @dataclass(frozen=True)
 class Predictions:
-    """Out-of-fold predictions of one classifier, pooled.
+    """Predictions of one classifier for rows that it has not seen, those of all folds pooled.
 
     Attributes
     ----------
@@ -61,14 +68,14 @@ class Predictions:
         -inf for a class that the training part did not have.
     classes : (n_classes,)
     components : number of components in each fold; empty if the classifier is not one network
-    seconds : of learning and predicting, all folds together
+    seconds : of learning and predicting, all folds together; None where nothing was learnt
     """
 
     labels: NDArray[Any]
     log_proba: Floats
-    classes: Sequence[str]
-    components: Sequence[int]
-    seconds: float
+    classes: Sequence[Any]
+    components: Sequence[int] = ()
+    seconds: float | None = None
 
     @cached_property
     def correct(self) -> NDArray[np.bool_]:
@@ -117,7 +124,7 @@ def _mean(terms: Floats) -> Estimate:
 
 
 def cross_validate(
-    models: Mapping[str, TableClassifier],
+    models: Mapping[str, ClassifierMixin],
     dataset: Dataset,
     n_folds: int,
     seed: int,
@@ -141,22 +148,51 @@ def cross_validate(
     classes = dataset.classes
     found = {}
     for name, model in models.items():
-        log_proba = np.full((len(part), len(classes)), -np.inf)
+        log_proba = np.empty((len(part), len(classes)))
         components, began = [], time.perf_counter()
         for fold in range(part.max() + 1):
             report(name, fold)
             train, test = np.flatnonzero(part != fold), np.flatnonzero(part == fold)
-            fitted = clone(model).fit(*dataset.take(train))
-            places = [classes.index(label) for label in fitted.classes_.tolist()]
-            log_proba[test[:, None], places] = fitted.predict_log_proba(dataset.take(test)[0])
+            fitted = learnt(clone(model), *dataset.take(train))
+            log_proba[test] = log_proba_of(fitted, dataset.take(test)[0], classes)
             components += [fitted.n_components_] if isinstance(fitted, NetworkClassifier) else []
         seconds = time.perf_counter() - began
         found[name] = Predictions(dataset.y[tested], log_proba[tested], classes, components, seconds)
     return found
 
 
-def differences(found: Mapping[str, Predictions]) -> list[Difference]:
-    """Test each measure but ECE on each pair: McNemar, paired t over rows, DeLong; Holm within a measure."""
+def learnt(model: ClassifierMixin, X: Any, y: NDArray[Any]) -> Any:
+    """A classifier, fitted; one of scikit-learn to the labelled rows alone."""
+    if isinstance(model, TableClassifier):
+        return model.fit(X, y)
+    known = np.array([label is not None for label in y])
+    if not isinstance(X, np.ndarray):
+        X = nw.from_native(X, eager_only=True)[np.flatnonzero(known)].to_native()
+    else:
+        X = X[known]
+    return model.fit(X, np.array(y[known].tolist()))
+
+
+def log_proba_of(fitted: Any, X: Any, classes: Sequence[Any]) -> Floats:
+    """Log p(c | x) of rows (n_rows, n_classes), -inf for classes that a classifier does not know."""
+    log_proba = np.full((len(X), len(classes)), -np.inf)
+    places = [list(classes).index(label) for label in fitted.classes_.tolist()]
+    if isinstance(fitted, TableClassifier):
+        log_proba[:, places] = fitted.predict_log_proba(X)
+    else:
+        with np.errstate(divide="ignore"):
+            log_proba[:, places] = np.log(fitted.predict_proba(X))
+    return log_proba
+
+
+def differences(found: Mapping[str, Predictions], of: str | None = None) -> list[Difference]:
+    """Test each measure but ECE on each pair: McNemar, paired t over rows, DeLong; Holm within a measure.
+
+    Parameters
+    ----------
+    found : predictions of the same rows, by name
+    of : one of the names; only pairs of it and another are tested then
+    """
     tests: dict[str, Callable[[Predictions, Predictions], Any]] = {
         "accuracy": lambda a, b: significance.mcnemar(a.correct, b.correct),
         "conditional_entropy": lambda a, b: significance.paired_t(a.losses, b.losses),
@@ -166,7 +202,7 @@ def differences(found: Mapping[str, Predictions]) -> list[Difference]:
     estimates = {name: predictions.estimates() for name, predictions in found.items()}
     results = []
     for measure, test in tests.items():
-        pairs = [(a, b) for a, b in combinations(found, 2) if estimates[a][measure] is not None]
+        pairs = [(a, b) for a, b in combinations(found, 2) if estimates[a][measure] is not None and of in (None, a, b)]
         if not pairs:
             continue
         adjusted = significance.holm([test(found[a], found[b]).p_value for a, b in pairs])

@@ -40,6 +40,13 @@ def unpack(data: bytes) -> State:
     return _unpack(_parse(data[8 : 8 + _header_length(data)]), data)
 
 
+def is_model_file(path: Path) -> bool:
+    """Whether a file begins as `pack` begins one; text never does."""
+    with open(path, "rb") as file:
+        start = file.read(9)
+    return start[8:] == b"{" and _header_length(start) <= MOST_HEADER_BYTES
+
+
 def read(path: Path) -> State:
     """Header and arrays of a file."""
     path = os.fspath(path)  # a number would be taken for an open file
