@@ -96,8 +96,8 @@ class Model {
 }
 
 function made(compiled, views, nClasses) {
-  if (compiled.kind !== "network") throw new TypeError("averages of models are not computed here yet");
-  return new Network(compiled, views, nClasses);
+  const kinds = { network: Network, forest: Forest, average: Average };
+  return new kinds[compiled.kind](compiled, views, nClasses);
 }
 
 function load(json) {

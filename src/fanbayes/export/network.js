@@ -1,15 +1,40 @@
 // Networks: log p(s, x) of a row, missing values summed or integrated out.
 
-class Network {
+// What has states, each of a class, with a log weight and the terms of a cell: networks and forests.
+class States {
   constructor(compiled, views, nClasses) {
     Object.assign(this, compiled);
     this.view = views[compiled.view];
-    this.nClasses = nClasses;
-    this.nStates = this.class_of.length;
-    this.nCells = Math.max(...this.cell_of) + 1;
-    this.nColumns = this.levels.length;
     this.nCodes = this.view.codes.length;
-    this.firstState = Array.from({ length: nClasses + 1 }, (_, c) => countBelow(this.class_of, c));
+    this.nColumns = this.view.featureOf.length;
+    this.nClasses = nClasses;
+  }
+
+  setStates(classOf, cellOf, logWeight) {
+    [this.class_of, this.cell_of, this.log_weight] = [classOf, cellOf, logWeight];
+    this.nStates = classOf.length;
+    this.nCells = cellOf.reduce((most, cell) => Math.max(most, cell), 0) + 1;
+    this.firstState = Array.from({ length: this.nClasses + 1 }, (_, c) => countBelow(classOf, c));
+  }
+
+  // log p(s, x) of each state, up to a constant, of a row as the view shows it.
+  logStates(row) {
+    const cells = this.logCells(row);
+    return this.log_weight.map((weight, s) => weight + cells[this.cell_of[s]]);
+  }
+
+  // log sum_(s of c) exp of what states have, for each class.
+  classLogs(ofStates) {
+    return Float64Array.from({ length: this.nClasses }, (_, c) => {
+      return logSum(ofStates, this.firstState[c], this.firstState[c + 1]);
+    });
+  }
+}
+
+class Network extends States {
+  constructor(compiled, views, nClasses) {
+    super(compiled, views, nClasses);
+    this.setStates(compiled.class_of, compiled.cell_of, compiled.log_weight);
     this.order = parentsFirst(this.parent);
     if (this.normals !== null) this.normals = new Normals(this.normals);
   }
@@ -24,24 +49,6 @@ class Network {
 
   logProba(values) {
     return logSoftmax(this.classLogs(this.logStates(this.row(values))));
-  }
-
-  // log sum_(s of c) exp of what states have, for each class.
-  classLogs(ofStates) {
-    return Float64Array.from({ length: this.nClasses }, (_, c) => {
-      return logSum(ofStates, this.firstState[c], this.firstState[c + 1]);
-    });
-  }
-
-  // p(c | x) of a row as the view shows it.
-  proba(row) {
-    return softmax(this.classLogs(this.logStates(row)));
-  }
-
-  // log p(s, x) of each state; of correlated numbers up to what all states have in common.
-  logStates(row) {
-    const cells = this.logCells(row);
-    return this.log_weight.map((weight, s) => weight + cells[this.cell_of[s]]);
   }
 
   // log p(x | cell) of each cell: messages from the leaves of the tree up (Pearl 1988).
@@ -212,7 +219,7 @@ class Rotation {
 }
 
 function componentsOf(network, values) {
-  const nComponents = Math.max(...network.component_of) + 1;
+  const nComponents = network.component_of.reduce((most, h) => Math.max(most, h), 0) + 1;
   if (nComponents === 1) return null;
   const p = softmax(network.logStates(network.row(values)));
   const joint = Array.from({ length: network.nClasses }, () => new Array(nComponents).fill(0));

@@ -1,0 +1,250 @@
+// Averages: fits pooled (A0 to A3), each row with missing values completed before (M1).
+
+class Average {
+  constructor(compiled, views, nClasses) {
+    Object.assign(this, compiled);
+    this.nClasses = nClasses;
+    this.members = compiled.members.map((fits) => fits.map((fit) => made(fit, views, nClasses)));
+    this.fits = this.members.flat();
+    this.memberOf = this.members.flatMap((fits, m) => fits.map(() => m));
+    this.imputer = new Imputer(compiled.imputer, views, nClasses);
+  }
+
+  logProba(values) {
+    const { completions, isEmpty } = this.imputer.complete(values);
+    if (isEmpty) return this.class_prior.map(Math.log);
+    const total = new Float64Array(this.nClasses);
+    const proba = this.fits.map((fit) => probaOfEach(fit, this.rows(fit, values, completions)));
+    completions.forEach(({ weight }, e) => {
+      const { mixed } = this.pool((f) => proba[f][e]);
+      for (let c = 0; c < total.length; c++) total[c] += weight * mixed[c];
+    });
+    const sum = total.reduce((s, p) => s + p, 0);
+    return total.map((p) => Math.log(p / sum));
+  }
+
+  // The completions as a fit sees them.
+  rows(fit, values, completions) {
+    const { view } = fit;
+    const encoded = view.encode(values);
+    return completions.map((done) => view.mix(view.fill(encoded, this.imputer.network.view, done)));
+  }
+
+  // p of each member and, last, the classes' shares, the log-linear pool, and (A3), given p(c | x) of each fit.
+  pool(probaOf) {
+    const { nClasses: C, members, memberOf, weights, exponents, share, floor } = this;
+    const p = Array.from({ length: members.length + 1 }, () => new Float64Array(C));
+    memberOf.forEach((m, f) => {
+      const own = probaOf(f);
+      for (let c = 0; c < C; c++) p[m][c] += own[c] / members[m].length;
+    });
+    p[members.length].set(this.class_prior);
+    const linear = new Float64Array(C);
+    const logs = new Float64Array(C);
+    p.forEach((of, m) => {
+      for (let c = 0; c < C; c++) {
+        linear[c] += weights[m] * of[c];
+        logs[c] += exponents[m] * Math.log(of[c] + floor);
+      }
+    });
+    const logLinear = softmax(logs);
+    return { p, logLinear, mixed: linear.map((q, c) => share * q + (1 - share) * logLinear[c]) };
+  }
+
+  attribute(values, pair, nFeatures) {
+    const { completions, isEmpty } = this.imputer.complete(values);
+    const rows = this.fits.map((fit) => this.rows(fit, values, completions));
+    const path = new AveragePath(this, completions, rows, pair);
+    const found = path.attribution(nFeatures);
+    if (!isEmpty) return checked(found, path.size);
+    const prior = Math.log(this.class_prior[pair[0]]) - Math.log(this.class_prior[pair[1]]);
+    return { ...found, prior, logOdds: prior, contributions: new Float64Array(nFeatures) };
+  }
+
+  // By the network that completes rows: it is a joint distribution.
+  information(values) {
+    return informationOf(this.imputer.network, values);
+  }
+}
+
+// p(c | x) of each of several rows that have most of their columns in common, which are evaluated once.
+function probaOfEach(fit, rows) {
+  const proba = (logs) => softmax(fit.classLogs(logs));
+  if (rows.length === 1 || fit instanceof Forest) return rows.map((row) => proba(fit.logStates(row)));
+  const [first] = rows;
+  const differ = (of) => first[of].map((x, i) => (rows.some((row) => !Object.is(row[of][i], x)) ? 1 : 0));
+  const [codesDiffer, numbersDiffer] = [differ("codes"), differ("numbers")];
+  const only = ({ codes, numbers }, which) => ({
+    codes: codes.map((v, i) => (codesDiffer[i] === which ? v : -1)),
+    numbers: numbers.map((x, i) => (numbersDiffer[i] === which ? x : NaN)),
+  });
+  const common = fit.logStates(only(first, 0));
+  return rows.map((row) => {
+    const own = fit.logCells(only(row, 1));
+    return proba(common.map((value, s) => value + own[fit.cell_of[s]]));
+  });
+}
+
+// Complete rows that stand for a row: all values of what is missing, or points of a Latin hypercube.
+class Imputer {
+  constructor(compiled, views, nClasses) {
+    Object.assign(this, compiled);
+    this.network = made(compiled.network, views, nClasses);
+    this.nPoints = compiled.states.length;
+  }
+
+  // {completions: [{weight, codes, numbers}, ...], isEmpty: whether nothing is known}
+  complete(values) {
+    const { network } = this;
+    const row = network.row(values);
+    const missing = Array.from({ length: network.nColumns }, (_, i) => i).filter((i) => !network.isKnown(row, i));
+    const filled = missing.filter((i) => this.fills[i]);
+    const isEmpty = missing.length === network.nColumns;
+    if (filled.length === 0) return { completions: [{ weight: 1, ...row }], isEmpty };
+    const states = softmax(network.logStates(row));
+    const combinations = filled.reduce((sum, i) => sum + Math.log(network.levels[i]), 0); // -inf where there is a number
+    const isExact = filled.every((i) => i < network.nCodes) && combinations < Math.log(this.nPoints + 0.5);
+    return { completions: isExact ? this.allValues(row, filled, states) : this.spread(row, filled, states), isEmpty };
+  }
+
+  allValues(row, filled, states) {
+    const { levels, cell_of } = this.network;
+    let found = [{ codes: row.codes, numbers: row.numbers, p: states }];
+    for (const i of filled) {
+      found = found.flatMap(({ codes, numbers, p }) =>
+        Array.from({ length: levels[i] }, (_, v) => {
+          const share = p.map((value, s) => value * Math.exp(this.logLevel(i, v, cell_of[s])));
+          return { codes: codes.map((w, j) => (j === i ? v : w)), numbers, p: share };
+        }),
+      );
+    }
+    const weights = found.map(({ p }) => p.reduce((sum, value) => sum + value, 0));
+    const total = weights.reduce((sum, weight) => sum + weight, 0);
+    return found.map(({ codes, numbers }, k) => ({ weight: weights[k] / total, codes, numbers }));
+  }
+
+  spread(row, filled, states) {
+    const { network, nPoints: n } = this;
+    const { numeric, place, levels, nCodes, nCells: K, cell_of } = network;
+    return Array.from(this.states, (part, k) => {
+      const cell = cell_of[quantileOf(states, part)];
+      const [codes, numbers] = [row.codes.slice(), row.numbers.slice()];
+      for (const i of filled) {
+        if (i < nCodes) {
+          const p = Float64Array.from({ length: levels[i] }, (_, v) => Math.exp(this.logLevel(i, v, cell)));
+          codes[i] = quantileOf(p, this.points[i * n + k]);
+        } else {
+          const slope = numeric[3 * place[i] * K + cell];
+          const intercept = numeric[(3 * place[i] + 1) * K + cell];
+          numbers[i - nCodes] = (Math.SQRT1_2 * this.normal_points[i * n + k] - intercept) / slope;
+        }
+      }
+      return { weight: 1 / n, codes, numbers };
+    });
+  }
+
+  logLevel(i, v, cell) {
+    return this.network.log_table[(this.network.place[i] + v) * this.network.nCells + cell];
+  }
+}
+
+// Value at part u of a distribution, by whole numbers: the result must not depend on rounding.
+function quantileOf(p, u) {
+  const scale = 2 ** 32;
+  const total = p.reduce((sum, value) => sum + value, 0);
+  const wanted = Math.floor(u * scale);
+  let cumulated = 0;
+  for (let v = 0; v + 1 < p.length; v++) {
+    cumulated += p[v];
+    if (Math.floor((cumulated / total) * scale) > wanted) return v;
+  }
+  return p.length - 1;
+}
+
+// From everything missing to a row, which its completions stand for (`explanation/average.py`).
+class AveragePath {
+  constructor(average, completions, rows, pair) {
+    Object.assign(this, { average, completions, rows, pair });
+    this.first = [0]; // of each fit among the states of a completion
+    average.fits.forEach((fit, f) => this.first.push(this.first[f] + fit.nStates));
+    this.nStates = this.first.at(-1);
+    this.slope = new Float64Array(completions.length * this.nStates);
+    this.size = 1;
+    this.eachTerm((slot, i, term) => (this.slope[slot] += term));
+    this.size += this.slope.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
+  }
+
+  // visit(slot of a state, column of its fit, what the column adds there, feature).
+  eachTerm(visit) {
+    this.average.fits.forEach((fit, f) => {
+      const { nCells: K, cell_of, nStates, nColumns, view } = fit;
+      this.rows[f].forEach((row, e) => {
+        const terms = fit.columnTerms(row);
+        const at = e * this.nStates + this.first[f];
+        for (let i = 0; i < nColumns; i++)
+          for (let s = 0; s < nStates; s++) visit(at + s, i, terms[i * K + cell_of[s]], view.featureOf[i]);
+      });
+    });
+  }
+
+  // q(s) of every slot at t, and for each completion p(c) of the fits, pooled.
+  at(t) {
+    const { fits } = this.average;
+    const q = new Float64Array(this.slope.length);
+    const pools = this.completions.map((_, e) => {
+      const proba = fits.map((fit, f) => {
+        const begin = e * this.nStates + this.first[f];
+        const own = softmax(fit.log_weight.map((a, s) => a + t * this.slope[begin + s]));
+        q.set(own, begin);
+        const p = new Float64Array(fit.nClasses);
+        own.forEach((value, s) => (p[fit.class_of[s]] += value));
+        return p;
+      });
+      return { proba, ...this.average.pool((f) => proba[f]) };
+    });
+    const total = this.pair.map((c) => this.completions.reduce((sum, { weight }, e) => sum + weight * pools[e].mixed[c], 0));
+    return { q, pools, total };
+  }
+
+  value(t) {
+    const { total } = this.at(t);
+    return Math.log(total[0]) - Math.log(total[1]);
+  }
+
+  // d log-odds / d p_f(c) by way of (A1) and (A2), and from there to the states.
+  add(t, by, to) {
+    const { nClasses: C, fits, members, memberOf, weights, exponents, share, floor } = this.average;
+    const { q, pools, total } = this.at(t);
+    pools.forEach(({ proba, p, logLinear }, e) => {
+      const byP = new Float64Array(C);
+      this.pair.forEach((c, k) => (byP[c] += ((k === 0 ? 1 : -1) * this.completions[e].weight) / total[k]));
+      const mean = byP.reduce((sum, value, c) => sum + value * logLinear[c], 0);
+      const byLog = byP.map((value, c) => (1 - share) * logLinear[c] * (value - mean));
+      fits.forEach((fit, f) => {
+        const m = memberOf[f];
+        const byFit = byP.map((value, c) => {
+          return (share * weights[m] * value + (exponents[m] * byLog[c]) / (p[m][c] + floor)) / members[m].length;
+        });
+        const middle = byFit.reduce((sum, value, c) => sum + value * proba[f][c], 0);
+        const begin = e * this.nStates + this.first[f];
+        for (let s = 0; s < fit.nStates; s++)
+          to[begin + s] += by * q[begin + s] * (byFit[fit.class_of[s]] - middle);
+      });
+    });
+  }
+
+  attribution(nFeatures) {
+    const coefficient = integrate(this, this.slope, this.size);
+    const contributions = new Float64Array(nFeatures);
+    this.eachTerm((slot, i, term, feature) => (contributions[feature] += coefficient[slot] * term));
+    const { pools } = this.at(1);
+    const { members, weights } = this.average;
+    const own = members.map((_, m) => {
+      const p = this.completions.reduce((sum, { weight }, e) => sum + weight * pools[e].p[m][this.pair[0]], 0);
+      return Math.max(p * weights[m], Number.MIN_VALUE);
+    });
+    const part = argmax(own);
+    const responsibility = own[part] / own.reduce((sum, value) => sum + value, 0);
+    return { logOdds: this.value(1), prior: this.value(0), contributions, part, responsibility };
+  }
+}
