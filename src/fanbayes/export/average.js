@@ -161,49 +161,59 @@ function quantileOf(p, u) {
   return p.length - 1;
 }
 
-// From everything missing to a row, which its completions stand for (`explanation/average.py`).
+// From everything missing to a row, which its completions stand for (`explanation/average.py`). A *slot* is a state of a
+// fit beside a completion: those of a completion together, fit after fit.
 class AveragePath {
   constructor(average, completions, rows, pair) {
     Object.assign(this, { average, completions, rows, pair });
-    this.first = [0]; // of each fit among the states of a completion
+    this.first = [0]; // of each fit among the slots of a completion
     average.fits.forEach((fit, f) => this.first.push(this.first[f] + fit.nStates));
-    this.nStates = this.first.at(-1);
-    this.slope = new Float64Array(completions.length * this.nStates);
-    this.size = 1;
-    this.eachTerm((slot, i, term) => (this.slope[slot] += term));
-    this.size += this.slope.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
+    this.nSlots = this.first[average.fits.length];
+    this.slope = new Float64Array(completions.length * this.nSlots);
+    this.eachTerm((term, slot) => (this.slope[slot] += term));
+    this.size = 1 + this.slope.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
+    this.q = new Float64Array(this.slope.length);
   }
 
-  // visit(slot of a state, column of its fit, what the column adds there, feature).
+  // visit(what a column of a fit adds, slot, feature).
   eachTerm(visit) {
     this.average.fits.forEach((fit, f) => {
       const { nCells: K, cell_of, nStates, nColumns, view } = fit;
       this.rows[f].forEach((row, e) => {
         const terms = fit.columnTerms(row);
-        const at = e * this.nStates + this.first[f];
-        for (let i = 0; i < nColumns; i++)
-          for (let s = 0; s < nStates; s++) visit(at + s, i, terms[i * K + cell_of[s]], view.featureOf[i]);
+        const begin = e * this.nSlots + this.first[f];
+        for (let i = 0; i < nColumns; i++) {
+          const j = view.featureOf[i];
+          for (let s = 0; s < nStates; s++) visit(terms[i * K + cell_of[s]], begin + s, j);
+        }
       });
     });
   }
 
-  // q(s) of every slot at t, and for each completion p(c) of the fits, pooled.
+  // Sets q(s) of every slot at t; p(c) of the fits beside each completion, pooled, and p of the two classes.
   at(t) {
-    const { fits } = this.average;
-    const q = new Float64Array(this.slope.length);
     const pools = this.completions.map((_, e) => {
-      const proba = fits.map((fit, f) => {
-        const begin = e * this.nStates + this.first[f];
-        const own = softmax(fit.log_weight.map((a, s) => a + t * this.slope[begin + s]));
-        q.set(own, begin);
-        const p = new Float64Array(fit.nClasses);
-        own.forEach((value, s) => (p[fit.class_of[s]] += value));
-        return p;
-      });
+      const proba = this.average.fits.map((fit, f) => this.probaAt(t, fit, e * this.nSlots + this.first[f]));
       return { proba, ...this.average.pool((f) => proba[f]) };
     });
-    const total = this.pair.map((c) => this.completions.reduce((sum, { weight }, e) => sum + weight * pools[e].mixed[c], 0));
-    return { q, pools, total };
+    const total = this.pair.map((c) => {
+      return this.completions.reduce((sum, { weight }, e) => sum + weight * pools[e].mixed[c], 0);
+    });
+    return { pools, total };
+  }
+
+  probaAt(t, { log_weight, class_of, nStates, nClasses }, begin) {
+    const { q, slope } = this;
+    let top = -Infinity;
+    for (let s = 0; s < nStates; s++) {
+      q[begin + s] = log_weight[s] + t * slope[begin + s];
+      if (q[begin + s] > top) top = q[begin + s];
+    }
+    let sum = 0;
+    for (let s = 0; s < nStates; s++) sum += q[begin + s] = Math.exp(q[begin + s] - top);
+    const p = new Float64Array(nClasses);
+    for (let s = 0; s < nStates; s++) p[class_of[s]] += q[begin + s] /= sum;
+    return p;
   }
 
   value(t) {
@@ -213,22 +223,22 @@ class AveragePath {
 
   // d log-odds / d p_f(c) by way of (A1) and (A2), and from there to the states.
   add(t, by, to) {
-    const { nClasses: C, fits, members, memberOf, weights, exponents, share, floor } = this.average;
-    const { q, pools, total } = this.at(t);
+    const { nClasses, fits, members, memberOf, weights, exponents, share, floor } = this.average;
+    const { pools, total } = this.at(t);
     pools.forEach(({ proba, p, logLinear }, e) => {
-      const byP = new Float64Array(C);
+      const byP = new Float64Array(nClasses);
       this.pair.forEach((c, k) => (byP[c] += ((k === 0 ? 1 : -1) * this.completions[e].weight) / total[k]));
       const mean = byP.reduce((sum, value, c) => sum + value * logLinear[c], 0);
       const byLog = byP.map((value, c) => (1 - share) * logLinear[c] * (value - mean));
-      fits.forEach((fit, f) => {
+      fits.forEach(({ class_of, nStates }, f) => {
         const m = memberOf[f];
         const byFit = byP.map((value, c) => {
           return (share * weights[m] * value + (exponents[m] * byLog[c]) / (p[m][c] + floor)) / members[m].length;
         });
         const middle = byFit.reduce((sum, value, c) => sum + value * proba[f][c], 0);
-        const begin = e * this.nStates + this.first[f];
-        for (let s = 0; s < fit.nStates; s++)
-          to[begin + s] += by * q[begin + s] * (byFit[fit.class_of[s]] - middle);
+        const coefficient = byFit.map((value) => by * (value - middle));
+        const begin = e * this.nSlots + this.first[f];
+        for (let s = 0; s < nStates; s++) to[begin + s] += this.q[begin + s] * coefficient[class_of[s]];
       });
     });
   }
@@ -236,7 +246,7 @@ class AveragePath {
   attribution(nFeatures) {
     const coefficient = integrate(this, this.slope, this.size);
     const contributions = new Float64Array(nFeatures);
-    this.eachTerm((slot, i, term, feature) => (contributions[feature] += coefficient[slot] * term));
+    this.eachTerm((term, slot, feature) => (contributions[feature] += coefficient[slot] * term));
     const { pools } = this.at(1);
     const { members, weights } = this.average;
     const own = members.map((_, m) => {

@@ -5,7 +5,17 @@ from __future__ import annotations
 from importlib.resources import files
 
 # In their order: what a file needs stands before it.
-_FILES = ("arrays.js", "views.js", "normals.js", "network.js", "forest.js", "contributions.js", "average.js", "information.js", "model.js")
+_FILES = (
+    "arrays.js",
+    "views.js",
+    "normals.js",
+    "network.js",
+    "forest.js",
+    "contributions.js",
+    "average.js",
+    "information.js",
+    "model.js",
+)
 
 
 def model_javascript() -> str:
