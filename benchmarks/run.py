@@ -42,6 +42,7 @@ SECTIONS = [
     "aode",
     "mda",
     "nb_tree",
+    "coverage",
 ]
 PEERS = ["numpy", "scipy", "scikit-learn", "stepmix", "pomegranate", "lightgbm", "pyagrum"]
 

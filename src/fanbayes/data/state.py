@@ -104,6 +104,13 @@ def grouped(arrays: Arrays, wanted: Collection[str]) -> dict[str, Arrays]:
     return groups
 
 
+def apart(arrays: Arrays, prefix: str) -> tuple[Arrays, Arrays]:
+    """Arrays that are not under ``prefix/``, and those that are, without it."""
+    start = f"{prefix}/"
+    own = {name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)}
+    return {name: array for name, array in arrays.items() if not name.startswith(start)}, own
+
+
 def require_names(arrays: Arrays, names: Collection[str]) -> None:
     """Refuse arrays that are not the ones named."""
     require(arrays.keys() == set(names), "it does not have the arrays that it should")

@@ -137,6 +137,10 @@ class EncodedTable:
         """Weights of the rows (n_rows,), written out."""
         return np.ones(self.n_rows) if self.weights is None else self.weights
 
+    def reweighted(self, rng: np.random.Generator) -> EncodedTable:
+        """The same rows, the weight w of each a draw from Gamma(w): so many cases, each of an exponential weight."""
+        return replace(self, weights=rng.standard_gamma(self.case_weights))
+
     def weights_of(self, rows: NDArray[np.intp]) -> Floats:
         """Weights of some rows (n,)."""
         return np.ones(len(rows)) if self.weights is None else self.weights[rows]

@@ -28,7 +28,7 @@ from fanbayes.estimators.tabular import Cases, TableClassifier, check_numbers
 from fanbayes.estimators.validation import is_dask, require_choice, require_integer, require_real
 from fanbayes.explanation.contributions import Explanation, explain
 from fanbayes.explanation.description import describe_network
-from fanbayes.explanation.tables import arcs, feature_parameters
+from fanbayes.explanation.tables import arcs
 from fanbayes.learning.data import TrainingData
 from fanbayes.learning.e_step import Posterior, thread_pool
 from fanbayes.learning.em import Problem
@@ -316,26 +316,6 @@ class NetworkClassifier(TableClassifier):
         """p(h) (n_components_,); for `mixing="per_class"` p(h | c) (n_classes, n_components_)."""
         check_is_fitted(self)
         return self.network_.component_prior()
-
-    def feature_table(self, feature: str | int) -> Any:
-        """Parameters of one feature, a row for each cell (and each level).
-
-        Parameters
-        ----------
-        feature : name or position of the column
-
-        Returns
-        -------
-        table
-            With columns "class" and "component" (as far as the feature depends on them), "given", the level of its
-            parent among the features if that is discrete, then "level" and "probability" of a discrete feature, "rate"
-            of counts, "intercept", "slope" and "variance" of a regression on a continuous parent, or "mean" and
-            "variance", in the column's unit, of other numbers and of a number that is constant. Where it counts whether
-            a value is there, "missing" is the probability that it is not.
-        """
-        check_is_fitted(self)
-        columns = feature_parameters(self.network_, self.schema_, feature, self.classes_.tolist())
-        return to_user_table(columns, self.schema_.frame)
 
     def _explain(self, rows: Encodings, pair: Sequence[Any] | None) -> Explanation:
         [table] = rows.tables

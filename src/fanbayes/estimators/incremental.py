@@ -12,10 +12,11 @@ from sklearn.utils.metaestimators import available_if
 
 from fanbayes.arrays import Floats
 from fanbayes.data.schema import Schema
-from fanbayes.data.state import Arrays, State, grouped, prefixed
+from fanbayes.data.state import Arrays, State, apart, prefixed
 from fanbayes.data.summary import summarise
 from fanbayes.data.table import EncodedTable, encode_table
-from fanbayes.estimators.base import Learnt, NetworkClassifier
+from fanbayes.estimators.base import Learnt
+from fanbayes.estimators.intervals import IntervalClassifier
 from fanbayes.estimators.tabular import Cases, check_column
 from fanbayes.estimators.validation import encode_labels, read_labels
 from fanbayes.learning.totals import Totals, read_totals, totals_of
@@ -31,7 +32,7 @@ def _learns_in_pieces(clf: IncrementalClassifier) -> bool:
     return True
 
 
-class IncrementalClassifier(NetworkClassifier):
+class IncrementalClassifier(IntervalClassifier):
     """A classifier that learns from rows as they come.
 
     What it goes on from are totals, which `partial_fit` and, as far as it can, `fit` keep.
@@ -129,10 +130,10 @@ class IncrementalClassifier(NetworkClassifier):
         return values, arrays | (prefixed("totals", self._totals.to_state()) if hasattr(self, "_totals") else {})
 
     def _set_state(self, values: dict[str, Any], arrays: Arrays) -> None:
-        groups = grouped(arrays, ("", "totals"))
-        super()._set_state(values, groups[""])
-        if groups["totals"]:
-            self._totals = read_totals(groups["totals"], self.schema_, self.network_.structure)
+        arrays, totals = apart(arrays, "totals")
+        super()._set_state(values, arrays)
+        if totals:
+            self._totals = read_totals(totals, self.schema_, self.network_.structure)
 
     def _known_classes(self, given: Any, is_first: bool) -> NDArray[Any]:
         """Classes of all calls: those given in the first."""

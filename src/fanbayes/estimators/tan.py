@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fanbayes.data.schema import Schema
 from fanbayes.data.table import EncodedTable
-from fanbayes.estimators.base import NetworkClassifier
+from fanbayes.estimators.intervals import IntervalClassifier
 from fanbayes.estimators.validation import require_choice
 from fanbayes.learning.partitioned import PartitionedTable
 from fanbayes.learning.scores import Criterion
@@ -20,7 +20,7 @@ from fanbayes.model.structure import naive_bayes
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class TANClassifier(NetworkClassifier):
+class TANClassifier(IntervalClassifier):
     """Tree-augmented naive Bayes: p(c) prod_i p(x_i | x_pa(i), c) (Friedman, Geiger & Goldszmidt 1997).
 
     Every feature but the root has the class and one other feature as parents; the tree is the one of largest

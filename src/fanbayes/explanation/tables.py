@@ -7,11 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from fanbayes.arrays import Floats
 from fanbayes.data.schema import Schema
 from fanbayes.model.blocks.categorical import level_names
 from fanbayes.model.network import Network
 from fanbayes.model.tree import TreeLayout
 from fanbayes.model.tree_network import marginal_network
+
+# Columns that say what a row of a table is about.
+_KEYS = ("class", "component", "given", "level")
 
 
 def feature_parameters(
@@ -49,6 +53,31 @@ def feature_parameters(
         n_each = len(next(iter(table.values()))) // n
         table["missing"] = np.repeat(p, n_each).tolist()
     return table
+
+
+def feature_intervals(
+    draws: Network, schema: Schema, feature: str | int, classes: Sequence[Any], interval: float
+) -> dict[str, list[float]]:
+    """Ends of the intervals that hold a share of the draws of one feature's parameters, the same share on both sides.
+
+    Returns
+    -------
+    dict of equally long columns
+        "mean_lower" and "mean_upper" beside "mean" of `feature_parameters`, and so on.
+    """
+    tables = [feature_parameters(network, schema, feature, classes) for network in draws.each()]
+    names = [name for name in tables[0] if name not in _KEYS]
+    ends = {name: central_interval(np.array([table[name] for table in tables]), interval) for name in names}
+    return {f"{name}_{end}": x.tolist() for name in names for end, x in zip(("lower", "upper"), ends[name])}
+
+
+def central_interval(draws: Floats, interval: float) -> Floats:
+    """Lower and upper end (2, ...) of what a share of the draws (n_draws, ...) is in, in the mean of all sets of draws.
+
+    The position of a quantile is q (n_draws + 1), which leaves out as much on either side as it should.
+    """
+    tail = (1 - interval) / 2
+    return np.asarray(np.quantile(draws, [tail, 1 - tail], axis=0, method="weibull"))
 
 
 def _parts(network: Network, schema: Schema, j: int) -> tuple[list[dict[str, Any]], dict[str, list[Any]]]:

@@ -105,6 +105,10 @@ class InMemoryData:
         """Rows that have a label."""
         return self._of(self.table.labelled_only())
 
+    def reweighted(self, rng: np.random.Generator) -> Self:
+        """The same rows, the weight w of each a draw from Gamma(w): a Bayesian bootstrap of the cases."""
+        return self._of(self.table.reweighted(rng))
+
     def _of(self, table: EncodedTable) -> Self:
         return self if table is self.table else replace(self, table=table)
 

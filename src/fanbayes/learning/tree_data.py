@@ -83,6 +83,10 @@ class TreeData:
         """Rows that have a label."""
         return replace(self, simple=self.simple.labelled(), holes=self.holes.labelled_only())
 
+    def reweighted(self, rng: np.random.Generator) -> TreeData:
+        """The same rows, the weight w of each a draw from Gamma(w): a Bayesian bootstrap of the cases."""
+        return replace(self, simple=self.simple.reweighted(rng), holes=self.holes.reweighted(rng))
+
     def run_em(
         self, state: EMState, n_passes: int, least_gain: float, *, hard: bool, accelerate: bool
     ) -> EMState | None:

@@ -196,6 +196,19 @@ class Model:
         parts = [p.block.estimate(s.cells[:, p.statistics]) for p in self.places]
         return self.assemble(self.structure.estimate_factors(s.states, self.options.alpha), parts)
 
+    def draw(self, s: Statistics, rng: np.random.Generator) -> Network | None:
+        """Parameters drawn from their posterior, given complete data; None where a block cannot."""
+        parts = [p.block.draw(s.cells[:, p.statistics], rng) for p in self.places]
+        known = [part for part in parts if part is not None]
+        if len(known) < len(parts):
+            return None
+        return self.assemble(self.structure.draw_factors(s.states, self.options.alpha, rng), known)
+
+    def bootstrap_estimate(self, s: Statistics, rng: np.random.Generator) -> Network:
+        """Last M-step of a bootstrap, from rows of drawn weights: what stands for the prior is drawn as well."""
+        parts = [p.block.bootstrap_estimate(s.cells[:, p.statistics], rng) for p in self.places]
+        return self.assemble(self.structure.bootstrap_factors(s.states, self.options.alpha, rng), parts)
+
     def from_cells(self, factors: Floats, written: Floats) -> Network:
         """The network of factors and of parameters written out for each cell (n_networks, n, n_cells)."""
         ends = np.cumsum([p.block.n_written for p in self.places])
@@ -268,6 +281,10 @@ class Network:
 
     def __len__(self) -> int:
         return len(self.factors)
+
+    def each(self) -> Iterator[Network]:
+        """Each of the networks by itself, a network of one."""
+        return (self.map(lambda x, k=k: x[k : k + 1]) for k in range(len(self)))
 
     @property
     def structure(self) -> Structure:

@@ -86,31 +86,53 @@ def read_network(
     model = Model(structure, _layout(values, arrays, layout_of(schema)), options)
     require_names(arrays, set(_shapes(model)))
     found = {name: read_array(arrays, name, shape) for name, shape in _shapes(model).items()}
-    for x in found.values():
-        require(np.isfinite(x).all(), "it has parameters that are no numbers")
-    factors = [found[f"log_factor.{f.name}"] for f in structure.factors]
-    require(all((np.abs(x) <= 1e6).all() for x in factors), "it has a log probability beyond a million")
-    with np.errstate(over="ignore"):
-        sums = [np.add.reduceat(np.exp(theta), f.first) for f, theta in zip(structure.factors, factors)]
-    off = normalised and any((np.abs(s - 1) >= 1e-9).any() for s in sums)
-    require(not off, "it has probabilities that do not sum to one")
-    parts = []
-    for place in model.places:
-        theta = found[f"cells.{place.block.name}"], found[f"shared.{place.block.name}"]
-        flaw = place.block.flaw(*theta, normalised)
-        require(flaw is None, str(flaw))
-        parts.append((theta[0][None], theta[1][None]))
-    network = model.assemble(np.concatenate(factors)[None], parts)
-    if isinstance(model.layout, TreeLayout):
-        with np.errstate(all="ignore"):
-            marginals = marginal_network(network).cells
-        require(np.isfinite(marginals).all(), "it has parameters by which a number would be beyond all bounds")
+    factors = np.concatenate([found[f"log_factor.{f.name}"] for f in structure.factors])
+    parts = [(found[f"cells.{p.block.name}"][None], found[f"shared.{p.block.name}"][None]) for p in model.places]
+    network = model.assemble(factors[None], parts)
+    _check(network, normalised)
     if bounded:  # far beyond what a fit to standardised columns finds, and within what sums over members can hold
         for column in range(len(schema.discrete), len(schema.discrete) + len(schema.continuous)):
             mean, variance = network.column(column).traits()
             in_bounds = (np.abs(mean) <= 1e8).all() and (np.abs(np.log10(variance)) <= 16).all()
             require(in_bounds, "its members are damaged")
     return network
+
+
+def draws_state(draws: Network) -> Arrays:
+    """Parameters of networks that are draws."""
+    return {"factors": draws.factors, "cells": draws.cells, "shared": draws.shared}
+
+
+def read_draws(arrays: Arrays, network: Network) -> Network:
+    """Inverse of `draws_state`: draws of the parameters of a network."""
+    like = draws_state(network)
+    require_names(arrays, set(like))
+    n = len(arrays["factors"]) if arrays["factors"].ndim else 0
+    require(n > 0, "it has no draws")
+    draws = Network(network.model, *(read_array(arrays, name, (n, *x.shape[1:])) for name, x in like.items()))
+    _check(draws, normalised=True)
+    return draws
+
+
+def _check(network: Network, normalised: bool) -> None:
+    """Refuse parameters that no fit would find, or with which sums would overflow."""
+    finite = all(np.isfinite(x).all() for x in (network.factors, network.cells, network.shared))
+    require(finite, "it has parameters that are no numbers")
+    require((np.abs(network.factors) <= 1e6).all(), "it has a log probability beyond a million")
+    structure = network.structure
+    with np.errstate(over="ignore"):
+        factors = zip(structure.factors, structure.split(np.exp(network.factors)))
+        sums = [np.add.reduceat(theta, f.first, axis=-1) for f, theta in factors]
+    off = normalised and any((np.abs(s - 1) >= 1e-9).any() for s in sums)
+    require(not off, "it has probabilities that do not sum to one")
+    for place, cells, shared in network.parts:
+        flaw = place.block.flaw(cells, shared, normalised)
+        require(flaw is None, str(flaw))
+    if isinstance(network.layout, TreeLayout):
+        with np.errstate(all="ignore"):
+            marginals = [marginal_network(each).cells for each in network.each()]
+        sound = all(np.isfinite(x).all() for x in marginals)
+        require(sound, "it has parameters by which a number would be beyond all bounds")
 
 
 def _layout(values: dict[str, Any], arrays: Arrays, base: Layout) -> Layout:

@@ -156,6 +156,19 @@ class Structure:
         """Log of (5) for the weights of the states: (alpha + N_jk) / (alpha r + N_j) in every factor."""
         return np.concatenate([f.estimate(states, alpha) for f in self.factors], axis=1)
 
+    def draw_factors(self, states: Floats, alpha: float, rng: np.random.Generator) -> Floats:
+        """Logarithms of factors drawn from Dirichlet(alpha + N_j), the posterior of which (5) is the mean."""
+        return self.normalise(log_gamma(self._entries(states) + alpha, rng))
+
+    def bootstrap_factors(self, states: Floats, alpha: float, rng: np.random.Generator) -> Floats:
+        """`estimate_factors` from rows of drawn weights, with a gamma variate for alpha."""
+        entries = self._entries(states)
+        return self.normalise(np.log(entries + np.exp(log_gamma(np.full(entries.shape, alpha), rng))))
+
+    def _entries(self, states: Floats) -> Floats:
+        """Cases of each entry of all factors (n_networks, n_entries)."""
+        return np.asarray(np.maximum(np.concatenate([states @ f.indicator for f in self.factors], axis=1), 0.0))
+
     def normalise(self, factors: Floats) -> Floats:
         """Turn any real numbers into logarithms of factors."""
         found = []
@@ -206,3 +219,8 @@ def finite_mixture(n_classes: int, n_components: int) -> Structure:
 
 def _class_factor(class_of: Ints) -> Factor:
     return Factor("class", class_of, np.zeros(int(class_of[-1]) + 1, dtype=np.intp))
+
+
+def log_gamma(shape: Floats, rng: np.random.Generator) -> Floats:
+    """Logarithms of gamma variates; normalised, they are Dirichlet. What is too small for a number is 1e-300."""
+    return np.asarray(np.log(np.maximum(rng.standard_gamma(shape), 1e-300)))

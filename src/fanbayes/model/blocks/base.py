@@ -147,6 +147,14 @@ class Block(ABC):
     def estimate(self, statistics: Floats) -> Parameters:
         """M-step: the parameters that maximise the posterior, given (expected) complete data."""
 
+    def draw(self, statistics: Floats, rng: np.random.Generator) -> Parameters | None:
+        """Draw parameters from the posterior, given complete data; None where it has no form that can be drawn from."""
+        return None
+
+    def bootstrap_estimate(self, statistics: Floats, rng: np.random.Generator) -> Parameters:
+        """Mean of the posterior, from rows of drawn weights; what stands for the prior is drawn as well."""
+        return self.estimate(statistics)
+
     @abstractmethod
     def log_prior(self, cells: Floats, shared: Floats) -> Floats:
         """Log prior density of the parameters (...), what `estimate` adds to the log-likelihood."""

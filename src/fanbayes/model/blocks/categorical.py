@@ -18,7 +18,7 @@ from fanbayes.data.frames import interval_names
 from fanbayes.data.schema import Column
 from fanbayes.data.table import Layout
 from fanbayes.model.blocks.base import Block, EstimationOptions, LevelPrior, Parameters
-from fanbayes.model.structure import Structure
+from fanbayes.model.structure import Structure, log_gamma
 from fanbayes.model.tree import TreeLayout
 
 
@@ -79,6 +79,15 @@ class Categorical(Block):
         log_table = np.log(statistics + self.prior)
         log_table -= np.log(total)[..., layout.column_of, :]
         return self.from_cells(_without_missing(log_table, layout))
+
+    def draw(self, statistics: Floats, rng: np.random.Generator) -> Parameters:
+        """From Dirichlet(alpha + N), the posterior under (2), of which (5) is the mean."""
+        return self.project(*self.from_cells(log_gamma(statistics + self.prior, rng)))
+
+    def bootstrap_estimate(self, statistics: Floats, rng: np.random.Generator) -> Parameters:
+        """(5) with a gamma variate for alpha: for complete data, a draw from Dirichlet(alpha + N)."""
+        prior = log_gamma(np.broadcast_to(self.prior, statistics.shape), rng)
+        return self.project(*self.from_cells(np.log(np.maximum(statistics, 0.0) + np.exp(prior))))
 
     def log_prior(self, cells: Floats, shared: Floats) -> Floats:
         """Return alpha sum log theta: (5) is the mode of Dirichlet(alpha + 1)."""

@@ -95,6 +95,14 @@ class Gaussian(Normal):
         sigma2 = np.where(many, (n - 1) / (n * (n - 3)) * squares, cells[..., self.n_columns :, :])
         return self._pack(mean, np.maximum(sigma2, self.floor))
 
+    def draw(self, statistics: Floats, rng: np.random.Generator) -> Parameters | None:
+        """From the normal-inverse-gamma posterior; (7) belongs to none."""
+        return None if self.estimator == "paper" else super().draw(statistics, rng)
+
+    def bootstrap_estimate(self, statistics: Floats, rng: np.random.Generator) -> Parameters:
+        """The mean of the posterior, what it has of the prior drawn; or (7)."""
+        return self.estimate(statistics) if self.estimator == "paper" else super().bootstrap_estimate(statistics, rng)
+
     def log_prior(self, cells: Floats, shared: Floats) -> Floats:
         """Log density of the normal-inverse-gamma prior; (7) maximises nothing, then 0."""
         return np.zeros(cells.shape[:-2]) if self.estimator == "paper" else super().log_prior(cells, shared)

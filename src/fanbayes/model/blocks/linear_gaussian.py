@@ -86,6 +86,12 @@ class LinearGaussian(Normal):
             np.maximum(xx - x * mean_x - slope * product, 0.0),
         )
 
+    def _together(self, statistics: Floats, steps: Floats) -> Floats:
+        """The line turns about the mean of the regressor: a steeper one has a lower intercept."""
+        n, _, _, p, _, _ = self._sums(statistics)
+        intercept, slope = self._split(steps)
+        return np.concatenate([intercept - slope * p / (self.precisions[0] + n), slope], axis=-2)
+
     def _squares(self, statistics: Floats, coefficients: Floats) -> Parameters:
         """N, and the sum of squares around the lines given."""
         n, x, xx, p, pp, xp = self._sums(statistics)

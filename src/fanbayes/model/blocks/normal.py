@@ -165,6 +165,41 @@ class Normal(Block):
         sigma2 = (2 * B + self._sum(found.spread)) / divisor
         return self._pack(found.coefficients, np.maximum(sigma2, self.floor))
 
+    def draw(self, statistics: Floats, rng: np.random.Generator) -> Parameters | None:
+        """From the normal-inverse-gamma posterior; variances are not below the floor.
+
+        sigma2 ~ IG(A + N / 2, B + spread / 2), then each coefficient given sigma2: by itself, it has a t distribution
+        with 2 A + N degrees of freedom.
+        """
+        found = self._posterior(statistics)
+        sigma2 = (B + 0.5 * self._sum(found.spread)) / rng.standard_gamma(A + 0.5 * self._sum(found.n))
+        return self._drawn(statistics, found, sigma2, 1 / found.precision, rng)
+
+    def bootstrap_estimate(self, statistics: Floats, rng: np.random.Generator) -> Parameters:
+        """The mean of the posterior, what it has of the prior drawn: of an empty cell, a draw from the prior.
+
+        With N cases the divisor of the variance is N + 2 A - 2 in the mean, but for terms of order 1 / N.
+        """
+        found = self._posterior(statistics)
+        n = self._sum(found.n)
+        divisor = n * (n + 2 * A - 2) / (n + 2 * A) + 2 * rng.standard_gamma(A, n.shape)
+        sigma2 = (2 * B + self._sum(found.spread)) / divisor
+        prior = np.repeat(self.precisions, self.n_columns)[:, None]
+        return self._drawn(statistics, found, sigma2, prior / found.precision**2, rng)
+
+    def _drawn(
+        self, statistics: Floats, found: Posterior, sigma2: Floats, variance: Floats, rng: np.random.Generator
+    ) -> Parameters:
+        """Variances not below the floor, coefficients around their mode, of a variance in units of sigma2."""
+        sigma2 = np.maximum(sigma2, self.floor)
+        of_cell = sigma2 if self.group is None else sigma2[..., self.group]
+        steps = rng.standard_normal(variance.shape) * np.sqrt(self._each(of_cell) * variance)
+        return self._pack(found.coefficients + self._together(statistics, steps), sigma2)
+
+    def _together(self, statistics: Floats, steps: Floats) -> Floats:
+        """Steps of the coefficients (..., n_coefficients, n_cells), given steps of each beside those after it."""
+        return steps
+
     def log_prior(self, cells: Floats, shared: Floats) -> Floats:
         """Log density of the normal-inverse-gamma prior."""
         normal, inverse_gamma = self._log_densities(cells, shared)

@@ -22,7 +22,7 @@ from fanbayes.arrays import Floats, Ints, Mask
 from fanbayes.data.schema import Column
 from fanbayes.data.table import Layout
 from fanbayes.model.blocks.base import Block, EstimationOptions, Parameters
-from fanbayes.model.structure import Structure
+from fanbayes.model.structure import Structure, log_gamma
 
 A = 1.5
 
@@ -88,6 +88,17 @@ class Poisson(Block):
         """The mode of the gamma posterior."""
         n, events = self._sums(statistics)
         return self.from_cells((A - 1 + events) / (self._b + n))
+
+    def draw(self, statistics: Floats, rng: np.random.Generator) -> Parameters:
+        """From the posterior Gamma(A + S, B + N)."""
+        n, events = self._sums(statistics)
+        return self.from_cells(np.exp(log_gamma(A + events, rng)) / (self._b + n))
+
+    def bootstrap_estimate(self, statistics: Floats, rng: np.random.Generator) -> Parameters:
+        """The mean of the posterior, with a gamma variate for the A events of the prior."""
+        n, events = self._sums(statistics)
+        prior = np.exp(log_gamma(np.full(events.shape, A), rng))
+        return self.from_cells((prior + events) / (self._b + n))
 
     def log_prior(self, cells: Floats, shared: Floats) -> Floats:
         """Log density of the gamma prior."""
