@@ -146,36 +146,47 @@ def expected_as_observed(clf: Any, X: Floats, y: NDArray[np.intp]) -> Network:
 
 
 def one_table(kind: Kind, seed: int) -> dict[str, Found]:
-    """Coverage in one table, by how draws were made."""
+    """Whether the truth is inside, in one table, by how draws were made."""
     rng = np.random.default_rng([11, seed])  # with 7 instead, 12 tables were seen when the bootstrap was written
     truth = Truth.draw(kind, rng)
     X, y = truth.rows(kind.n_rows, rng)
     X_new, _ = truth.rows(N_NEW, rng)
-    labels = np.where(rng.random(len(y)) < kind.labelled, y.astype(float), np.nan)
-    labels = labels if kind.labelled < 1 else y
+    labels = y if kind.labelled == 1 else np.where(rng.random(len(y)) < kind.labelled, y, np.nan)
     clf = kind.classifier().fit(X, labels).draw_parameters(X, labels, n_draws=N_DRAWS, random_state=seed)
     n_labelled = kind.n_rows * kind.labelled
-    found = {"": covered(clf, truth, n_labelled, X_new)}
+    found = {"coverage": covered(clf, truth, n_labelled, X_new)}
     if kind.n_components > 1:
         clf.draws_ = expected_as_observed(clf, X, y)
-        found[", expected counts as if observed"] = covered(clf, truth, n_labelled, X_new)
+        found["expected counts as if observed"] = covered(clf, truth, n_labelled, X_new)
     return found
 
 
+def percent(tables: list[Found]) -> dict[str, dict[str, float]]:
+    """Mean over tables of what is inside, and its standard error, for each kind of interval."""
+    names = dict.fromkeys(name for table in tables for name in table)
+    shares = {name: 100 * np.array([np.mean(hits) for t in tables if (hits := t.get(name))]) for name in names}
+    return {
+        name: {"mean": float(x.mean()), "standard_error": float(x.std(ddof=1) / np.sqrt(len(x))), "tables": len(x)}
+        for name, x in shares.items()
+    }
+
+
 def run(n_tables: int = N_TABLES) -> list[Result]:
-    """Coverage of each kind of interval, with its standard error over tables."""
+    """A line for each kind of table: coverage of p(c | x), all others in its detail."""
     results = []
     for kind in KINDS:
         tables = [one_table(kind, seed) for seed in range(n_tables)]
-        for how in tables[0]:
-            for what in dict.fromkeys(name for table in tables for name in table[how]):
-                shares = np.array([np.mean(hits) for table in tables if (hits := table[how].get(what))])
-                detail = {"standard_error": shares.std(ddof=1) / np.sqrt(len(shares)), "tables": len(shares)}
-                name = f"coverage: {kind.name}, {kind.n_rows} rows{how}: {what}"
-                results.append(Result(name, 100 * float(shares.mean()), unit="%", detail=detail))
+        detail = {how: percent([table[how] for table in tables]) for how in tables[0]}
+        name = f"coverage of p(c | x) by 90 % intervals: {kind.name}, {kind.n_rows} rows"
+        results.append(Result(name, detail["coverage"]["p(c | x)"]["mean"], unit="%", detail=detail))
     return results
 
 
 if __name__ == "__main__":
     for result in run(int(sys.argv[1]) if len(sys.argv) > 1 else N_TABLES):
-        print(f"{result.value:5.1f} +- {100 * result.detail['standard_error']:.1f} %  {result.name}")
+        print(result.name.partition(": ")[2])
+        for how, of in result.detail.items():
+            print(
+                f"  {how}: "
+                + ", ".join(f"{x['mean']:.1f} ± {x['standard_error']:.1f} % {what}" for what, x in of.items())
+            )
