@@ -51,6 +51,9 @@ class FANClassifierCV(TableClassifier):
     missing has few combinations of values, else over 64 points. In columns that are missing more often it is left out,
     in training as in prediction. A row in which everything is missing gets `class_prior_`.
 
+    It has no intervals (`draw_parameters` of `FANClassifier`): an average is no distribution whose parameters could be
+    drawn. Fits with ``sample_weight=rng.exponential(size=n_samples)`` show how far probabilities depend on the rows.
+
     Parameters that are not described here are as in `FANClassifier`.
 
     Parameters

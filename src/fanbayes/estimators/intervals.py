@@ -42,7 +42,8 @@ class IntervalClassifier(NetworkClassifier):
     """A network with intervals of its parameters, and of the probabilities that it predicts.
 
     They come from draws of the parameters, which `draw_parameters` makes when it is asked to, given the rows: `fit`
-    costs nothing more, and the draws are kept in model files, so that a model that was loaded has its intervals.
+    costs nothing more, and the draws are kept in model files, so that a model that was loaded has its intervals. Who
+    shows a model has intervals to show where ``hasattr(clf, "draws_")``: ``feature_table(feature, interval=0.9)``.
     """
 
     draws_: Network
@@ -127,8 +128,8 @@ class IntervalClassifier(NetworkClassifier):
         ----------
         feature : name or position of the column
         interval : float, optional
-            Share of the `draws_` (see `draw_parameters`) between two more columns beside each parameter, such as
-            "mean_lower" and "mean_upper": 0.9 leaves out the least and the largest 5 %.
+            Share of the `draws_` (see `draw_parameters`) between two more columns for each parameter, behind all
+            others, such as "mean_lower" and "mean_upper": 0.9 leaves out the least and the largest 5 %.
 
         Returns
         -------
