@@ -1,7 +1,7 @@
 """Coverage of the 90 % intervals: how often the truth is inside, over tables simulated from known networks.
 
-    python benchmarks/run.py coverage
-    python benchmarks/coverage.py [TABLES]          100 tables of each kind by default
+    python benchmarks/run.py coverage       measures it
+    python benchmarks/coverage.py           prints the published results as the table of docs/uncertainty.md
 
 Every table has a network of its own, unlike the priors of the fit: log probabilities and means are normal, deviations
 uniform. Naive Bayes with all rows labelled has the exact posterior; with a fifth of them labelled, and FAN with two
@@ -12,9 +12,10 @@ observed.
 
 from __future__ import annotations
 
-import sys
+import json
 from dataclasses import dataclass, replace
 from itertools import permutations
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from fanbayes.model.network import Network
 INTERVAL, N_DRAWS, N_TABLES = 0.9, 200, 100
 N_LEVELS, N_NUMBERS, N_NEW = (2, 3, 4, 6), 4, 200
 CLASS_PRIOR, COMPONENT_PRIOR = np.array([0.5, 0.3, 0.2]), np.array([0.6, 0.4])
+QUANTITIES = ("probabilities", "probabilities of rare levels", "means", "variances", "p(c | x)")
 FEW = 10  # expected cases of a level, below which it is reported apart
 
 Floats = NDArray[np.float64]
@@ -124,7 +126,7 @@ def covered(clf: Any, truth: Truth, n_labelled: float, X_new: Floats) -> Found:
     ends, p = clf.predict_proba_interval(X_new, interval=INTERVAL), truth.posterior(X_new)
     hits = (ends[..., 0] <= p) & (p <= ends[..., 1])
     found["p(c | x)"] = hits.ravel().tolist()
-    found["p(c | x) within 0.05 and 0.95"] = hits[(p > 0.05) & (p < 0.95)].tolist()
+    found["p(c | x) within 0.05 and 0.95"] = hits[(p > 0.05) & (p < 0.95)].tolist()  # where it matters
     return found
 
 
@@ -171,22 +173,28 @@ def percent(tables: list[Found]) -> dict[str, dict[str, float]]:
     }
 
 
-def run(n_tables: int = N_TABLES) -> list[Result]:
+def run() -> list[Result]:
     """A line for each kind of table: coverage of p(c | x), all others in its detail."""
     results = []
     for kind in KINDS:
-        tables = [one_table(kind, seed) for seed in range(n_tables)]
+        tables = [one_table(kind, seed) for seed in range(N_TABLES)]
         detail = {how: percent([table[how] for table in tables]) for how in tables[0]}
         name = f"coverage of p(c | x) by 90 % intervals: {kind.name}, {kind.n_rows} rows"
         results.append(Result(name, detail["coverage"]["p(c | x)"]["mean"], unit="%", detail=detail))
     return results
 
 
+def markdown(results: list[dict[str, Any]]) -> str:
+    """The table of docs/uncertainty.md, of what a run has written."""
+    lines = [f"| | {' | '.join(QUANTITIES)} |", f"|{'---|' * (1 + len(QUANTITIES))}"]
+    for result in results:
+        for how, of in result["detail"].items():
+            name = result["name"].partition(": ")[2] if how == "coverage" else "as if observed"
+            cells = [f"{of[what]['mean']:.1f} ({of[what]['standard_error']:.1f})" for what in QUANTITIES]
+            lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines).replace("p(c | x)", "p(c \\| x)")
+
+
 if __name__ == "__main__":
-    for result in run(int(sys.argv[1]) if len(sys.argv) > 1 else N_TABLES):
-        print(result.name.partition(": ")[2])
-        for how, of in result.detail.items():
-            print(
-                f"  {how}: "
-                + ", ".join(f"{x['mean']:.1f} ± {x['standard_error']:.1f} % {what}" for what, x in of.items())
-            )
+    published = Path(__file__).parent / "results" / "coverage.json"
+    print(markdown(json.loads(published.read_text())["results"]))
