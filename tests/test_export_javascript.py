@@ -90,8 +90,8 @@ class Page:
 
     def each(self, X, expression):
         """Value of an expression for each row, `c` in it."""
-        answers = f"JSON.stringify({json.dumps(cases_of(X))}.map((c) => ({expression})))"
-        return json.loads(self.engine.eval(answers))
+        cases = f"JSON.parse({json.dumps(json.dumps(cases_of(X)))})"
+        return json.loads(self.engine.eval(f"JSON.stringify({cases}.map((c) => ({expression})))"))
 
 
 @pytest.fixture(scope="module", params=MODELS)
@@ -164,6 +164,39 @@ def test_a_feature_may_be_unknown_or_missing():
         empty = page.each(rows[:1], "model.predict({}).proba")[0]
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9)
     np.testing.assert_allclose(empty, clf.class_prior_, rtol=0, atol=1e-12)
+
+
+HARD = {
+    "numbers at both ends": pd.DataFrame(
+        {"x": [1e308, -1e308, 3.0, None] * 5, "z": [5e-324, 1e-310, 0.0, -1e-309] * 5}
+    ),
+    "names and levels": pd.DataFrame(
+        {
+            "__proto__": pd.Categorical(["a", "b", "a", None] * 5),
+            "constructor": pd.Categorical(["\u2028", '"\\', "</script>", "é"] * 5),
+            "truth": pd.Categorical([True, False, True, True] * 5),
+            "share": pd.Categorical([0.5, 1.0, 2.25, None] * 5),
+        }
+    ),
+    "nothing to learn from": pd.DataFrame({"constant": [1.0] * 20, "empty": [None] * 20}),
+}
+
+
+@pytest.mark.parametrize("X", HARD.values(), ids=HARD)
+def test_hard_tables(X):
+    clf = NBClassifier().fit(X, ["ill", "ill", "well", "well", "well"] * 4)
+    with Page(clf) as page:
+        found = page.each(X, "model.predict(c).proba")
+    np.testing.assert_allclose(found, clf.predict_proba(X), rtol=0, atol=1e-9)
+
+
+def test_whole_numbers_that_doubles_do_not_hold():
+    X = pd.DataFrame({"id": pd.Categorical([2**60, 2**60 + 1] * 10)})
+    clf = NBClassifier().fit(X, ["ill", "well"] * 10)
+    with Page(clf) as page:
+        levels = "model.features[0].levels"
+        found = [page.each(X[:1], f"model.predict({{id: {levels}[{k}]}}).proba")[0] for k in (0, 1)]
+    np.testing.assert_allclose(found, clf.predict_proba(X[:2]), rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize(

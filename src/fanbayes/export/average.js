@@ -102,9 +102,10 @@ class Imputer {
     const isEmpty = missing.length === network.nColumns;
     if (filled.length === 0) return { completions: [{ weight: 1, ...row }], isEmpty };
     const states = softmax(network.logStates(row));
-    const combinations = filled.reduce((sum, i) => sum + Math.log(network.levels[i]), 0); // -inf where there is a number
+    const combinations = filled.reduce((sum, i) => sum + Math.log(network.levels[i]), 0);
     const isExact = filled.every((i) => i < network.nCodes) && combinations < Math.log(this.nPoints + 0.5);
-    return { completions: isExact ? this.allValues(row, filled, states) : this.spread(row, filled, states), isEmpty };
+    const completions = isExact ? this.allValues(row, filled, states) : this.spread(row, filled, states);
+    return { completions, isEmpty };
   }
 
   allValues(row, filled, states) {
@@ -161,8 +162,8 @@ function quantileOf(p, u) {
   return p.length - 1;
 }
 
-// From everything missing to a row, which its completions stand for (`explanation/average.py`). A *slot* is a state of a
-// fit beside a completion: those of a completion together, fit after fit.
+// From everything missing to a row, which its completions stand for (`explanation/average.py`). A *slot* is a state of
+// a fit beside a completion: those of a completion together, fit after fit.
 class AveragePath {
   constructor(average, completions, rows, pair) {
     Object.assign(this, { average, completions, rows, pair });

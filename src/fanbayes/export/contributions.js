@@ -29,8 +29,8 @@ function gaussLegendre(n) {
 
 const RULE = gaussLegendre(16);
 
-// Integral of the coefficients over t from 0 to 1, one for each slope. Steps are halved until each reproduces by how much
-// the value of the path changes over it, but for rounding of terms of this size.
+// Integral of the coefficients over t from 0 to 1, one for each slope. Steps are halved until each reproduces by how
+// much the value of the path changes over it, but for rounding of terms of this size.
 //
 // path.value(t), and path.add(t, weight, to), which adds the weighted coefficients to an array
 function integrate(path, slope, size) {

@@ -13,35 +13,44 @@ function informationOf(network, values) {
     return states.subarray(network.firstState[c], network.firstState[c + 1]).reduce((sum, p) => sum + p, 0);
   });
   const doubt = -proba.reduce((sum, p) => sum + xlogy(p, p), 0);
+  const gainOf = gains(network, row, states);
   const found = [];
   for (let i = 0; i < network.nColumns; i++) {
     if (network.isKnown(row, i) || network.view.codes[i]?.by === "missing") continue;
-    const information = Math.max(gainOf(network, row, states, i), 0);
+    const information = Math.max(gainOf(i), 0);
     const share = doubt > 0 ? Math.min(information / doubt, 1) : 0;
     found.push({ feature: network.view.featureOf[i], information, share });
   }
   return found.sort((a, b) => b.information - a.information || a.feature - b.feature);
 }
 
-function gainOf(network, row, states, i) {
-  const isCode = i < network.nCodes;
-  if (network.normals !== null && !isCode) {
-    const { mean, variance } = network.normals.conditional(row.numbers, i - network.nCodes);
-    return gain(network, states, normalDensity(mean, variance));
+// I(C; X_i | x) as a function of the column i.
+function gains(network, row, states) {
+  const { nCodes, normals, levels } = network;
+  const gainGiven = (density) => gain(network, states, density);
+  network.densities ??= new Array(network.nColumns);
+  const alone = (i) => gainGiven((network.densities[i] ??= densityOf(network, i)));
+  if (normals !== null) {
+    return (i) => {
+      if (i < nCodes) return alone(i);
+      const { mean, variance } = normals.conditional(row.numbers, i - nCodes);
+      return gainGiven(normalDensity(mean, variance));
+    };
   }
-  const hasArcs = network.parent.some((p) => p >= 0);
-  if (!hasArcs || isLinear(network, i)) {
-    network.densities ??= new Array(network.nColumns);
-    network.densities[i] ??= densityOf(network, i);
-    return gain(network, states, network.densities[i]);
-  }
-  return isCode ? gainOfCode(network, row, i) : gainOfNumber(network, row, i);
+  if (network.parent.every((p) => p < 0)) return alone;
+  const messages = new Messages(network, row);
+  messages.upward();
+  const posterior = messages.downward();
+  return (i) => {
+    if (i < nCodes) return gainGiven({ density: posterior[i], weight: new Float64Array(levels[i]).fill(1) });
+    return isLinear(network, i) ? alone(i) : gainOfNumber(network, row, i);
+  };
 }
 
-const isLinear = (network, i) => {
-  return i >= network.nCodes && network.place[i] >= network.numeric.shape[0] - network.n_linear && !onNumber(network, i);
-};
-const onNumber = (network, i) => network.parent[i] >= 0 && network.levels[network.parent[i]] === 0;
+// Whether a number has linear terms: then it has no parent.
+function isLinear({ parent, place, numeric, n_linear }, i) {
+  return parent[i] < 0 && place[i] >= numeric.shape[0] - n_linear;
+}
 
 // Given p(x | cell) at points, [cell * n + point], and the weights of these.
 function gain(network, states, { density, weight }) {
@@ -74,7 +83,8 @@ function densityOf(network, i) {
   if (i < network.nCodes) {
     const n = levels[i];
     const density = new Float64Array(K * n);
-    for (let c = 0; c < K; c++) for (let v = 0; v < n; v++) density[c * n + v] = Math.exp(log_table[(place[i] + v) * K + c]);
+    for (let v = 0; v < n; v++)
+      for (let c = 0; c < K; c++) density[c * n + v] = Math.exp(log_table[(place[i] + v) * K + c]);
     return { density, weight: new Float64Array(n).fill(1) };
   }
   const slope = numeric.subarray(3 * place[i] * K, (3 * place[i] + 1) * K);
@@ -129,7 +139,8 @@ function poissonDensity(rates) {
     return [Math.floor(low), high];
   });
   const x = Float64Array.from(counts).sort();
-  const gaps = [1, ...x.subarray(1).map((b, k) => (reaches.some(([low, high]) => low <= x[k] && b <= high) ? b - x[k] : 1)), 1];
+  const isReached = (a, b) => reaches.some(([low, high]) => low <= a && b <= high); // nothing is between two reaches
+  const gaps = [1, ...x.subarray(1).map((b, k) => (isReached(x[k], b) ? b - x[k] : 1)), 1];
   const weight = x.map((_, k) => (gaps[k] + gaps[k + 1]) / 2);
   const density = new Float64Array(rates.length * x.length);
   rates.forEach((rate, c) => {
@@ -148,35 +159,8 @@ function logFactorial(k) {
   return (x - 0.5) * Math.log(x) - x + 0.5 * LOG_2PI + series - shift;
 }
 
-// ---------------------------------------------------------------- where features have arcs
-
-// By a sum over what the code may be.
-function gainOfCode(network, row, i) {
-  const n = network.levels[i];
-  const codes = row.codes.slice();
-  const logs = [];
-  for (let v = 0; v < n; v++) {
-    codes[i] = v;
-    logs.push(...network.classLogs(network.logStates({ codes, numbers: row.numbers })));
-  }
-  const p = softmax(logs); // p(v, c | x)
-  const prior = new Float64Array(network.nClasses);
-  let total = 0;
-  for (let v = 0; v < n; v++) {
-    let ofLevel = 0;
-    for (let c = 0; c < prior.length; c++) {
-      const joint = p[v * prior.length + c];
-      total += xlogy(joint, joint);
-      ofLevel += joint;
-      prior[c] += joint;
-    }
-    total -= xlogy(ofLevel, ofLevel);
-  }
-  return prior.reduce((sum, q) => sum - xlogy(q, q), total);
-}
-
-// Given a state and the code of the column above it that has codes, a number is normal, whatever else is known: its log
-// density at three points tells all.
+// Where columns have arcs: given a state and the code of the column above it that has codes, a number is normal,
+// whatever else is known, and its log density at three points tells all.
 function gainOfNumber(network, row, i) {
   let above = network.parent[i];
   while (above >= network.nCodes) above = network.parent[above];
@@ -200,10 +184,12 @@ function gainOfNumber(network, row, i) {
   }
   const p = softmax(logWeight);
   // States of a class together, those of weight 0 left out, as of a network whose cells they are.
-  const kept = Array.from(p.keys()).filter((k) => p[k] > 0).sort((a, b) => classOf[a] - classOf[b] || a - b);
-  const density = normalDensity(kept.map((k) => mean[k]), kept.map((k) => variance[k]));
+  const kept = Array.from(p.keys()).filter((k) => p[k] > 0);
+  kept.sort((a, b) => classOf[a] - classOf[b] || a - b);
+  const [means, variances] = [kept.map((k) => mean[k]), kept.map((k) => variance[k])];
   const classes = Int32Array.from(kept, (k) => classOf[k]);
   const firstState = Array.from({ length: network.nClasses + 1 }, (_, c) => countBelow(classes, c));
   const states = Float64Array.from(kept, (k) => p[k]);
-  return gain({ nClasses: network.nClasses, firstState, cell_of: kept.map((_, s) => s) }, states, density);
+  const mixture = { nClasses: network.nClasses, firstState, cell_of: kept.map((_, s) => s) };
+  return gain(mixture, states, normalDensity(means, variances));
 }

@@ -79,9 +79,10 @@ class Model {
   _pair(read, c, against) {
     const n = this.classes.length;
     if (n < 2) throw new RangeError("there is nothing to explain: the model knows one class only");
-    const order = Array.from(this._predictor.logProba(read), (p, k) => [p, k]).sort((a, b) => b[0] - a[0] || a[1] - b[1]);
-    const first = c ?? order.find(([, k]) => k !== against)[1];
-    const second = against ?? order.find(([, k]) => k !== first)[1];
+    const logProba = this._predictor.logProba(read);
+    const order = Array.from(logProba.keys()).sort((a, b) => logProba[b] - logProba[a] || a - b);
+    const first = c ?? order.find((k) => k !== against);
+    const second = against ?? order.find((k) => k !== first);
     const isClass = (k) => Number.isInteger(k) && k >= 0 && k < n;
     if (!isClass(first) || !isClass(second) || first === second)
       throw new RangeError(`classes to compare are two different numbers from 0 to ${n - 1}`);

@@ -36,6 +36,7 @@ class Network extends States {
     super(compiled, views, nClasses);
     this.setStates(compiled.class_of, compiled.cell_of, compiled.log_weight);
     this.order = parentsFirst(this.parent);
+    this.upwards = this.order.slice().reverse();
     if (this.normals !== null) this.normals = new Normals(this.normals);
   }
 
@@ -53,9 +54,7 @@ class Network extends States {
 
   // log p(x | cell) of each cell: messages from the leaves of the tree up (Pearl 1988).
   logCells(row) {
-    const total = new Float64Array(this.nCells);
-    const message = new Messages(this, row);
-    for (let k = this.nColumns - 1; k >= 0; k--) message.send(this.order[k], total);
+    const total = new Messages(this, row).upward();
     if (this.normals !== null) this.normals.add(row.numbers, total);
     return total;
   }
@@ -73,7 +72,8 @@ class Network extends States {
   columnTerms(row) {
     const K = this.nCells;
     const found = new Float64Array(this.nColumns * K);
-    if (new Messages(this, row).hasHoles) {
+    const messages = new Messages(this, row);
+    if (messages.hasHoles) {
       const known = { codes: new Int32Array(row.codes.length).fill(-1), numbers: row.numbers.map(() => NaN) };
       let before = new Float64Array(K);
       for (const i of this.order) {
@@ -85,8 +85,7 @@ class Network extends States {
       }
       return found;
     }
-    const message = new Messages(this, row);
-    for (let i = 0; i < this.nColumns; i++) message.send(i, found.subarray(i * K, (i + 1) * K));
+    for (let i = 0; i < this.nColumns; i++) messages.send(i, found.subarray(i * K, (i + 1) * K));
     if (this.normals !== null) this.normals.addColumns(row.numbers, found.subarray(this.nCodes * K));
     return found;
   }
@@ -101,25 +100,56 @@ function parentsFirst(parent) {
   return order;
 }
 
-// What a row sends up the tree. A column is live if it is known, or one below it is: the others drop out.
+// What a row sends along the tree. A column is live if it is known, or one below it is: the others drop out.
 class Messages {
   constructor(network, row) {
     this.network = network;
     this.row = row;
-    const { nColumns, parent, order, nCells, levels } = network;
+    const { nColumns, parent, upwards, nCells, levels } = network;
     this.known = new Uint8Array(nColumns);
     for (let i = 0; i < nColumns; i++) this.known[i] = network.isKnown(row, i) ? 1 : 0;
     this.live = this.known.slice();
-    for (let k = nColumns - 1; k >= 0; k--) if (this.live[order[k]] && parent[order[k]] >= 0) this.live[parent[order[k]]] = 1;
+    for (const i of upwards) if (this.live[i] && parent[i] >= 0) this.live[parent[i]] = 1;
     this.hasHoles = false;
-    // Of columns that are live but not known: log p(what is known below | code), [code * nCells + cell]; or, of a number,
-    // -(slope x + intercept)^2 but for a constant, [cell] and [nCells + cell].
+    // Of columns that are live but not known: log p(what is known below | code), [code * nCells + cell]; or, of a
+    // number, -(slope x + intercept)^2 but for a constant, [cell] and [nCells + cell].
     this.below = new Array(nColumns);
     for (let i = 0; i < nColumns; i++)
       if (this.live[i] && !this.known[i]) {
         this.hasHoles = true;
         this.below[i] = new Float64Array((levels[i] || 2) * nCells);
       }
+  }
+
+  // log p(x | cell) of each cell.
+  upward() {
+    const total = new Float64Array(this.network.nCells);
+    for (const i of this.network.upwards) this.send(i, total);
+    return total;
+  }
+
+  // After that: p(v | x, cell) of each column of codes that is not known, [cell * levels + v].
+  downward() {
+    const { order, parent, levels, place, log_table: table, nCells: K } = this.network;
+    const found = new Array(order.length);
+    for (const i of order) {
+      if (levels[i] === 0 || this.known[i]) continue;
+      const [n, p] = [levels[i], parent[i]];
+      const isOpen = p >= 0 && !this.known[p];
+      const [from, to] = isOpen ? [0, levels[p]] : p < 0 ? [0, 1] : [this.row.codes[p], this.row.codes[p] + 1];
+      const [each, below] = [new Float64Array(n), this.below[i]];
+      found[i] = new Float64Array(K * n);
+      for (let u = from; u < to; u++)
+        for (let c = 0; c < K; c++) {
+          const share = isOpen ? found[p][c * levels[p] + u] : 1;
+          if (share === 0) continue;
+          const first = (place[i] + u * (n + 1)) * K + c;
+          for (let v = 0; v < n; v++) each[v] = table[first + v * K] + (below === undefined ? 0 : below[v * K + c]);
+          const total = logSum(each);
+          for (let v = 0; v < n; v++) found[i][c * n + v] += share * Math.exp(each[v] - total);
+        }
+    }
+    return found;
   }
 
   // Adds what column i and those below it say to `total`, or to what is below its parent if that is not known.

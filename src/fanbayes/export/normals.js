@@ -1,7 +1,8 @@
 // Correlated numbers: normal distributions of all of them together, some of them missing.
 //
-// With o the numbers that are known and G = S_oo^-1: log N(x_o) = x'G mu - mu'G mu / 2 - (x'G x + log det 2 pi S_oo) / 2.
-// The last part, the base, is the same in all cells of one covariance.
+// With o the numbers that are known and G = S_oo^-1,
+// log N(x_o) = x'G mu - mu'G mu / 2 - (x'G x + log det 2 pi S_oo) / 2. The last part, the base, is the same in all
+// cells of one covariance.
 
 const LOG_2PI = Math.log(2 * Math.PI);
 const LEAST_VARIANCE = 1e-12;
@@ -34,8 +35,8 @@ class Normals {
   // Adds the log density of the known numbers in each cell; without the base if all have the same.
   add(numbers, total) {
     this.each(numbers, (c, g, pull) => {
-      const value = g.known.reduce((sum, i, k) => sum + (numbers[i] - 0.5 * this.mean[i * this.nCells + c]) * pull[k], 0);
-      total[c] += value + (this.nGroups > 1 ? g.base : 0);
+      g.known.forEach((i, k) => (total[c] += (numbers[i] - 0.5 * this.mean[i * this.nCells + c]) * pull[k]));
+      if (this.nGroups > 1) total[c] += g.base;
     });
   }
 
@@ -134,7 +135,7 @@ function logDiagonal(lower) {
     let off = 0;
     for (let p = 0; p < n; p++)
       for (let q = p + 1; q < n; q++) {
-        if (Math.abs(A[p][q]) <= 1e-17 * Math.sqrt(A[p][p] * A[q][q])) continue;
+        if (Math.abs(A[p][q]) <= 1e-17 * Math.sqrt(Math.abs(A[p][p] * A[q][q]))) continue;
         off += 1;
         const theta = (A[q][q] - A[p][p]) / (2 * A[p][q]);
         const t = (theta < 0 ? -1 : 1) / (Math.abs(theta) + Math.hypot(theta, 1));
