@@ -6,7 +6,7 @@ SECTIONS ?=
 RUN := build/published/$(shell git describe --always --dirty --exclude '*')
 SECONDS ?= 300
 
-.PHONY: test test-slow test-oldest fuzz fuzz-full sanitize lint demo docs docs-output bench witnesses compare quality published pages need-data clean
+.PHONY: test test-slow test-oldest fuzz fuzz-full sanitize lint demo docs docs-output bench bench-scale witnesses compare quality published pages need-data clean
 
 .venv/bin/python:
 	python3 -m venv .venv
@@ -84,6 +84,10 @@ docs-output: .venv/.installed
 # Peers live in an environment of their own. DATA=folder adds the benchmarks that need real datasets; SECTIONS names some.
 bench: .bench-venv/.installed
 	.bench-venv/bin/python benchmarks/run.py $(SECTIONS) $(if $(DATA),--data $(DATA))
+
+# Tables larger than memory and clusters: an hour or so, ROWS="1000000 10000000" for less. Needs some 20 GB of disk, and Java.
+bench-scale: .bench-venv/.installed
+	.bench-venv/bin/python benchmarks/run.py scale scale_dask scale_peers $(if $(ROWS),--rows $(ROWS))
 
 # What Weka and pyAgrum say of tables that anyone can make, for the tests to compare with, and accuracy beside Weka's on the
 # datasets of DATA. Weka is Debian's, with a Java runtime (weka, default-jre-headless), or the jar that WEKA_JAR names.

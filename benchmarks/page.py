@@ -47,7 +47,8 @@ def goal(r: dict[str, Any]) -> str:
 
 def _row(section: str, r: dict[str, Any]) -> str:
     mark = {True: '<span class="mark yes">yes</span>', False: '<span class="mark no">no</span>', None: ""}[r["met"]]
-    cells = section, escape(r["name"]), goal(r), f"{r['value']:.3g} {escape(r['unit'])}", mark
+    note = f"<br><small>{escape(r['detail']['note'])}</small>" if r["detail"].get("note") else ""
+    cells = section, escape(r["name"]) + note, goal(r), f"{r['value']:.3g} {escape(r['unit'])}", mark
     return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>\n"
 
 

@@ -1,8 +1,8 @@
 """Run the benchmarks and print the goals and what was reached.
 
-    python benchmarks/run.py [SECTION ...] [--data DIR] [--out DIR]
+    python benchmarks/run.py [SECTION ...] [--data DIR] [--rows N ...] [--out DIR]
 
-Sections are the modules beside this file that have a `run` function.
+Sections are the modules beside this file that have a `run` function; those of scale are run where they are named.
 """
 
 from __future__ import annotations
@@ -44,35 +44,40 @@ SECTIONS = [
     "nb_tree",
     "coverage",
 ]
+SCALE = ["scale", "scale_dask", "scale_peers"]
 PEERS = ["numpy", "scipy", "scikit-learn", "stepmix", "pomegranate", "lightgbm", "pyagrum"]
+PEERS += ["pyarrow", "dask", "dask-ml", "pyspark"]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("sections", nargs="*", default=SECTIONS, metavar="SECTION", help=", ".join(SECTIONS))
+    parser.add_argument("sections", nargs="*", default=SECTIONS, metavar="SECTION", help=", ".join(SECTIONS + SCALE))
     parser.add_argument("--data", type=Path, help="folder of datasets with a manifest.json")
+    parser.add_argument("--rows", type=int, nargs="+", help="of the sections of scale, in place of what each has")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     options = parser.parse_args()
     if options.data is not None:
         os.environ["FANBAYES_DATA"] = str(options.data.resolve())
     results: dict[str, list[Result]] = {}
+    before = os.getloadavg()[0]
     for name in options.sections:
-        if name not in SECTIONS:
-            parser.error(f"no section {name!r}; the sections are {', '.join(SECTIONS)}")
+        if name not in SECTIONS + SCALE:
+            parser.error(f"no section {name!r}; the sections are {', '.join(SECTIONS + SCALE)}")
         start = time.perf_counter()
-        results[name] = importlib.import_module(name).run()
+        results[name] = importlib.import_module(name).run(*([options.rows] if name in SCALE else []))
         print(f"{name}: {time.perf_counter() - start:.0f} s", file=sys.stderr)
-    write(options.out, results)
+    write(options.out, results, f"{before:.1f} before and {os.getloadavg()[0]:.1f} after")
     show([r for section in results.values() for r in section])
     print(f"The page: {page.write(options.out)}")
 
 
-def write(folder: Path, results: dict[str, list[Result]]) -> None:
-    """One JSON file for each section, with the environment that it was measured in."""
+def write(folder: Path, results: dict[str, list[Result]], load: str) -> None:
+    """One JSON file for each section, with the environment that it was measured in, the machine's load included."""
     folder.mkdir(parents=True, exist_ok=True)
     installed = {d.name for d in distributions()}
     about = environment([name for name in PEERS if name in installed], Path(__file__).parent)
     about["backend"] = _native.backend()
+    about["load"] = load
     for name, section in results.items():
         content = {"environment": about, "results": [r.to_json() for r in section]}
         write_file(folder / f"{name}.json", (json.dumps(content, indent=1) + "\n").encode())

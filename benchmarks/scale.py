@@ -1,0 +1,153 @@
+"""FAN of tables larger than memory: 15 discrete and 5 continuous columns of Parquet, components chosen.
+
+Every size has a process of its own, which is given the first files of one table. Times are by the clock; a pass is an
+E-step over all rows, by two threads, of the network that was chosen.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.dataset as ds
+from growth import slope
+from measure import Result, seconds
+from scale_table import ROWS_A_FILE, TARGET, files
+
+from fanbayes import FANClassifier, _native
+from fanbayes.data.storage import MEMORY
+from fanbayes.data.table import EncodedTable, bytes_of
+from fanbayes.learning.data import InMemoryData
+from fanbayes.learning.e_step import thread_pool
+from fanbayes.learning.em import Problem
+
+THREADS = 2
+
+
+def run(rows: list[int] | None = None) -> list[Result]:
+    """Fits of each number of rows; by default a million, ten and a hundred million."""
+    sizes = sorted(rows or [1_000_000, 10_000_000, 100_000_000])
+    found = []
+    with files(sizes[-1], min(ROWS_A_FILE, sizes[0])) as written:
+        for n in sizes:
+            command = [sys.executable, "-W", "ignore", __file__, *written[: -(-n // min(ROWS_A_FILE, sizes[0]))]]
+            out = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+            found.append(json.loads(out.stdout))
+            print(f"  {found[-1]}", file=sys.stderr)
+    largest, n = found[-1], [each["rows"] for each in found]
+    what, axis = f"{n[-1]:,} x 20", f"against rows, {n[0]:,} to {n[-1]:,}"
+    missed = " (100,000,000 rows were not run)" if n[-1] < 100_000_000 else ""
+    took = ", ".join(format(each["passes"], ".0f") for each in found)
+    # How many passes EM takes is chance: as many for all.
+    equal = [each["seconds reading"] + each["seconds a pass"] * largest["passes"] for each in found]
+    mapped = f"{largest['bytes mapped']:,} bytes of codes are mapped, and the machine has {_memory():,} of memory"
+
+    def of_time(what: str, values: list[float], note: str = "") -> Result:
+        detail = {"axis": "rows", "steps": n, "seconds": values, "note": note}
+        return Result(f"slope of time {axis}: {what}", slope(n, values), 1.05, "less", "", detail)
+
+    return [
+        Result(
+            f"FAN, components chosen, {what}: peak of anonymous memory{missed}",
+            largest["peak"] / 1e9, 2, "less", "GB", {"sizes": found},
+        ),
+        Result(
+            f"pass over {what} on disk / in memory, a row",
+            largest["seconds a pass"] / largest["rows"] / largest["seconds a row in memory"], 1.5, "less",
+            detail={"note": mapped},
+        ),
+        of_time("reading, and as many passes for all", equal),
+        of_time("whole fits", [each["seconds"] for each in found], f"EM took {took} passes"),
+        of_time("whole fits, processor", [each["processor seconds"] for each in found], f"EM took {took} passes"),
+        Result(f"FAN, components chosen, {what}: whole fit", largest["seconds"], unit="s"),
+        Result(f"FAN, {what}: Parquet read twice, and encoded", largest["seconds reading"], unit="s"),
+        Result(f"FAN, {what}: a pass", largest["seconds a pass"], unit="s"),
+    ]  # fmt: skip
+
+
+def _memory() -> int:
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+# ---------------------------------------------------------------- in a process of its own
+
+
+class Keeping(FANClassifier):
+    """FAN that lets its encoded rows be looked at."""
+
+    def _problem(self, table: Any, n_classes: int) -> Problem:
+        self.encoded_ = time.perf_counter(), table
+        return super()._problem(table, n_classes)
+
+
+def measured(paths: list[str]) -> dict[str, float]:
+    """Fit a FAN to files."""
+    warnings.simplefilter("ignore")
+    with peak_of_anonymous() as peak:
+        began, visited, processor = time.perf_counter(), _native.rows_visited(), time.process_time()
+        clf = Keeping(random_state=0, n_jobs=THREADS).fit(ds.dataset(paths), TARGET)
+        ended, processor = time.perf_counter(), time.process_time() - processor
+    at, table = clf.encoded_
+    visited = _native.rows_visited() - visited
+    few = in_memory(table, min(table.n_rows, ROWS_A_FILE))
+    pool, terms = thread_pool(THREADS), clf.network_.terms
+    passes = [lambda t=t: InMemoryData(t, pool).e_step(terms) for t in (table, few, few.by_class())]
+    on_disk, *here = seconds(*passes, repeat=3 if table.n_rows > 10 * ROWS_A_FILE else 10)
+    return {
+        "rows": table.n_rows,
+        "components": clf.n_components_,
+        "seconds": ended - began,
+        "processor seconds": processor,
+        "seconds reading": at - began,
+        "passes": visited / table.n_rows,
+        "seconds a pass": on_disk,
+        "seconds a row in memory": min(here) / few.n_rows,
+        "seconds a row in memory, as the rows came": here[0] / few.n_rows,
+        "peak": peak[0],
+        "bytes mapped": 0 if table.storage is MEMORY else bytes_of(table.layout, table.n_rows),
+        "load": os.getloadavg()[0],
+    }
+
+
+def in_memory(table: EncodedTable, n_rows: int) -> EncodedTable:
+    """The first rows, copied."""
+    few = table.piece(slice(0, n_rows))
+    arrays = {name: np.array(getattr(few, name)) for name in ("narrow", "wide", "numbers", "pairs", "labels")}
+    return replace(few, **arrays)
+
+
+@contextmanager
+def peak_of_anonymous() -> Iterator[list[int]]:
+    """The largest RssAnon of this process within it, looked at every 20 ms."""
+    gc.collect()
+    done, found = threading.Event(), [0]
+
+    def watch() -> None:
+        while not done.wait(0.02):
+            lines = Path("/proc/self/status").read_text().splitlines()
+            now = int(next(line for line in lines if line.startswith("RssAnon")).split()[1]) * 1024
+            found[0] = max(found[0], now)
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield found
+    finally:
+        done.set()
+        thread.join()
+
+
+if __name__ == "__main__":
+    print(json.dumps(measured(sys.argv[1:])))
