@@ -71,6 +71,49 @@ def test_an_iterator_of_answers(clf: Any, dataset: Any) -> None:
     assert [len(part) for part in clf.predict_proba_batches(dataset)] == [100, 100, 100]
 
 
+def test_score_is_that_in_memory(dataset: Any) -> None:
+    rows = table(1)
+    model = fanbayes.NBClassifier().fit(table(), "fraud")
+    known = rows.assign(fraud=rows["fraud"].where(np.arange(N_ROWS) % 4 > 0))  # a quarter without a label
+    weights = np.arange(N_ROWS) % 3
+    lazy = pl.from_pandas(rows.assign(known=known["fraud"], times=weights)).lazy()
+    for y, sample_weight, names in (
+        (rows["fraud"], None, ("fraud",)),
+        (known["fraud"], None, ("known",)),
+        (known["fraud"], weights, ("known", "times")),
+    ):
+        expected = model.score(rows[["amount", "kind"]], y, sample_weight)
+        assert model.score(lazy, *names) == pytest.approx(expected, rel=1e-12)
+    expected = model.score(rows[["amount", "kind"]], rows["fraud"])
+    assert model.score(dataset, "fraud") == model.score(rows, "fraud") == pytest.approx(expected, rel=1e-12)
+    with pytest.raises(ValueError, match="no row has a label to compare with"):
+        model.score(pl.from_pandas(rows.assign(fraud=np.nan)).lazy(), "fraud")
+    with pytest.raises(ValueError, match="y names 'price', which is not a column"):
+        model.score(dataset, "price")
+
+
+def test_explanations_are_of_rows_in_memory(clf: Any, dataset: Any) -> None:
+    for X in (dataset, pl.from_pandas(table(1)).lazy()):
+        with pytest.raises(TypeError, match=r"read in batches, and this needs rows in memory; give it X.head\(1000\)"):
+            clf.explain(X)
+
+
+def test_rows_to_predict_may_have_the_target_still(tmp_path: Path) -> None:
+    """The columns that `fit` was told are target and weights, and no others; also after the model was in a file."""
+    rows = table(1).assign(times=1.0)
+    model = fanbayes.NBClassifier().fit(rows, "fraud", "times")
+    expected = model.predict_proba(rows[["amount", "kind"]])
+    fanbayes.save(model, tmp_path / "model.fan")
+    for found in (model, fanbayes.load(tmp_path / "model.fan")):
+        np.testing.assert_array_equal(found.predict_proba(rows), expected)
+        np.testing.assert_array_equal(found.predict_proba(rows.drop(columns="times")), expected)
+        with pytest.raises(ValueError, match="Feature names unseen at fit time:\n- price"):
+            found.predict_proba(rows.assign(price=1.0))
+    again = model.fit(rows[["amount", "kind"]], rows["fraud"])
+    with pytest.raises(ValueError, match="Feature names unseen at fit time:\n- fraud"):
+        again.predict_proba(rows)
+
+
 def test_a_model_of_an_array_takes_columns_by_position(dataset: Any) -> None:
     rows = table()
     model = fanbayes.NBClassifier().fit(rows[["amount"]].to_numpy(), rows["fraud"])

@@ -17,8 +17,8 @@ from sklearn.base import clone
 
 from fanbayes import (
     AODEClassifier,
+    BoostedNBClassifier,
     FANClassifier,
-    FANClassifierCV,
     FMClassifier,
     MDAClassifier,
     MDLPDiscretizer,
@@ -330,7 +330,7 @@ def test_wrong_use(table):
         NBClassifier().fit(table[FEATURES], table["fraud"].repartition(npartitions=2))
     with pytest.raises(ValueError, match="no row has a label"):
         NBClassifier().fit(parts([FRAME.assign(fraud=None)]), "fraud", "times")
-    for other in (AODEClassifier(), FANClassifierCV(), MDLPDiscretizer()):
+    for other in (AODEClassifier(), BoostedNBClassifier(), MDLPDiscretizer()):
         with pytest.raises(TypeError, match=r"X is a table of Dask, and this needs rows in memory"):
             other.fit(table[FEATURES], table["fraud"])
     model = NBClassifier().fit(table, "fraud", "times")
@@ -356,4 +356,4 @@ def test_answers_come_partition_by_partition():
 def test_others_say_that_they_need_rows_in_memory():
     table = dd.from_pandas(pd.DataFrame({"x": np.arange(30.0), "y": np.arange(30) % 2}), npartitions=3)
     with pytest.raises(TypeError, match=r"rows in memory are needed here; call .compute\(\) on it first"):
-        FANClassifierCV().fit(table, "y")
+        BoostedNBClassifier().fit(table, "y")

@@ -282,6 +282,11 @@ class Wrong(Told):
         return super().predict_proba(X) * np.nan
 
 
+class Doubled(Told):
+    def predict_proba(self, X):
+        return super().predict_proba(X) * 2
+
+
 @pytest.mark.parametrize(
     ("extra", "error", "message"),
     [
@@ -295,6 +300,7 @@ class Wrong(Told):
         ([("svc", LinearSVC())], TypeError, r"'svc' \(LinearSVC\) has no predict_proba; wrap it in"),
         ([("lr", LogisticRegression())], ValueError, r"extra member 'lr' \(LogisticRegression\) could not be fitted: "),
         ([("w", Wrong())], ValueError, r"predict_proba of the extra member 'w' \(Wrong\) gives something else than 2"),
+        ([("d", Doubled())], ValueError, r"'d' \(Doubled\) gives a row probabilities that sum to 2, not to 1; wrap it"),
     ],
 )
 def test_what_is_refused(extra, error, message):

@@ -419,6 +419,7 @@ def structure_of(factors, n_components):
         ({"fit": {"log_likelihood": {"float": "nan"}, "converged": True}}, "log-likelihood is not a number"),
         ({"fit": {"log_likelihood": {"float": "eval"}, "converged": True}}, "not valid JSON"),
         ({"named": None}, "no 'named'"),
+        ({"beside": [1]}, "names of columns are damaged"),
     ],
 )
 def test_inconsistent_headers(change, sentence, sample):

@@ -180,7 +180,8 @@ def test_explicit_splits_count_the_rows_that_were_given():
 def units_by_default(X, y, sample_weight=None, groups=None):
     cases = FANClassifierCV()._cases(X, y, sample_weight)
     rows = cases.training_table()
-    return rows, *units_of(None, cases, rows, 0, read_groups(groups, cases))
+    judged, _, units = units_of(None, cases, rows, 0, read_groups(groups, cases))
+    return rows, judged, units
 
 
 OFTEN = REPEATS[min(REPEATS)]
@@ -239,7 +240,7 @@ def test_of_many_rows_a_sample_is_judged():
     _, judged, _ = units_by_default(np.tile(X, (3, 1)), unlabelled)
     assert (judged.labels >= 0).sum() == MOST_JUDGED
     _, judged, units = units_by_default(X, y, groups=np.arange(n) // 2)
-    assert judged.table.n_rows == n
+    assert judged.table.n_rows == MOST_JUDGED
     assert len(units) == 3
 
 

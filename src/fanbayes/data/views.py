@@ -21,7 +21,8 @@ from fanbayes.data.mdl import cut_points
 from fanbayes.data.normal_scores import learn_scores, to_scores
 from fanbayes.data.schema import Missing, Schema
 from fanbayes.data.sources import Source
-from fanbayes.data.table import EncodedTable, binned_codes, layout_of, learn_table
+from fanbayes.data.storage import pieces
+from fanbayes.data.table import EncodedTable, binned_codes, joined, layout_of, learn_table
 
 Treatment = Literal["none", "mdlp", "normal_scores", "decorrelate"]
 
@@ -50,15 +51,24 @@ class View:
 
     def mix(self, table: EncodedTable) -> EncodedTable:
         """What the model sees of a table that was encoded by the schema."""
-        if self.scores is not None:
-            table = replace(table, numbers=to_scores(table.numbers, self.scores))
-        if self.mixing is None:
+        if self.scores is None and self.mixing is None:
             return table
-        missing = np.isnan(table.numbers)
-        known = np.where(missing, 0.0, table.numbers)
+        numbers = table.storage.empty(table.numbers.shape, np.float64)
+        for piece in pieces(table.n_rows):
+            numbers[piece] = self._mixed(table.numbers[piece])
+        return replace(table, numbers=numbers)
+
+    def _mixed(self, numbers: Floats) -> Floats:
+        """Scores of numbers (n_rows, n_numbers), decorrelated."""
+        if self.scores is not None:
+            numbers = to_scores(numbers, self.scores)
+        if self.mixing is None:
+            return numbers
+        missing = np.isnan(numbers)
+        known = np.where(missing, 0.0, numbers)
         numbers = np.einsum("ni,ij->nj", known, self.mixing, optimize=False)  # the same bits for every number of rows
         numbers[missing] = np.nan
-        return replace(table, numbers=numbers)
+        return numbers
 
 
 @dataclass(frozen=True)
@@ -194,10 +204,22 @@ def training_table(
     n_classes: int,
 ) -> TrainingTable:
     """Read and encode the columns; parameters as in `learn_table`."""
-    schema, table = learn_table(sources, is_category, frame, labels, weights)
+    return with_sources(*learn_table(sources, is_category, frame, labels, weights), sources, n_classes)
+
+
+def with_sources(schema: Schema, table: EncodedTable, sources: Sequence[Source], n_classes: int) -> TrainingTable:
+    """Encoded rows, and what of their raw columns is needed to see them in several ways."""
     numeric = [j for j, c in enumerate(schema.columns) if c.kind == "continuous" and not np.isnan(c.centre)]
     holes = {j: source.missing() for j, source in enumerate(sources) if j not in schema.place}
     return TrainingTable(schema, table, {j: sources[j].numbers() for j in numeric}, n_classes, holes)
+
+
+def joined_rows(parts: Sequence[TrainingTable]) -> TrainingTable:
+    """Rows of parts that one schema has encoded, in their order."""
+    first = parts[0]
+    values = {j: np.concatenate([part.values[j] for part in parts]) for j in first.values}
+    holes = {j: np.concatenate([part.holes[j] for part in parts]) for j in first.holes}
+    return replace(first, table=joined([part.table for part in parts]), values=values, holes=holes)
 
 
 def whitening(numbers: Floats, labels: NDArray[np.int32], weights: Floats | None, n_classes: int) -> Floats:

@@ -117,15 +117,6 @@ class NetworkClassifier(TableClassifier):
             selection = select(problem, search, len(classes), report)
         return Learnt(classes, schema, problem, search, selection)
 
-    def _cases_of(self, X: Any, y: Any, sample_weight: Any) -> Cases | BatchCases | DaskCases:
-        """What `fit` was given, checked, in memory, in batches or in the partitions of a table of Dask."""
-        if not is_dask(X):
-            return self._cases_or_batches(X, y, sample_weight)
-        from fanbayes.estimators.on_dask import dask_cases
-
-        self._check_parameters()
-        return dask_cases(self, X, y, sample_weight)
-
     def _problem(self, table: EncodedTable | PartitionedTable, n_classes: int) -> Problem:
         """What is maximised over these rows."""
         return self._problem_of(training_data(table, thread_pool(self._n_threads())), n_classes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Any, Literal, NamedTuple
 
 import narwhals as nw
@@ -20,8 +21,12 @@ from fanbayes.data.storage import MEMORY, OnDisk, Storage
 from fanbayes.data.summary import TableSummary, summarise
 from fanbayes.data.table import EncodedTable, bytes_of, empty_table, encode_table, layout_of, put
 from fanbayes.data.traps import training_traps, warn_of
+from fanbayes.data.views import View, with_sources
 from fanbayes.estimators.progress import steps
+from fanbayes.estimators.sampled import Sample, draw_of, sample_of
 from fanbayes.estimators.validation import MOST_CASES, classes_of, finite_weights, is_labelled, read_labels
+from fanbayes.learning.data import InMemoryData
+from fanbayes.learning.ensembles.race import Elsewhere
 
 # Arrays that take less than this share of `memory` are never put on disk.
 _SMALL_SHARE = 64
@@ -42,6 +47,7 @@ class Part(NamedTuple):
     classes: NDArray[Any]
     labels: NDArray[np.int32]
     weights: Floats | None  # None where all are 1
+    groups: list[Any] | None
 
 
 @dataclass(frozen=True)
@@ -52,7 +58,7 @@ class Parts:
     ----------
     batches : Batches, all columns
     features : names of the columns to learn from
-    target, weight : names of those that hold labels and weights; there may be no weights
+    target, weight, groups : names of those that hold labels, weights and groups; there may be none of the latter
     learns_from_unlabelled : whether rows without a label count
     verbose : whether progress is shown
     """
@@ -61,6 +67,7 @@ class Parts:
     features: list[str]
     target: str
     weight: str | None
+    groups: str | None
     learns_from_unlabelled: bool
     verbose: bool = False
 
@@ -79,16 +86,17 @@ class Parts:
         frame, n_rows = batch.frame, len(batch.frame)
         y = read_labels(frame[self.target].to_native(), n_rows)
         weights = None if self.weight is None else finite_weights(frame[self.weight].to_native(), n_rows)
-        rows = frame.select(self.features)
+        rows, groups = frame.select(self.features), None if self.groups is None else frame[self.groups].to_list()
         present = np.ones(n_rows, dtype=bool) if weights is None else weights > 0
         if not self.learns_from_unlabelled:
             present &= is_labelled(y)
         if not present.all():
             rows, y = rows.filter(present.tolist()), y[present]
             weights = None if weights is None else weights[present]
+            groups = None if groups is None else [*compress(groups, present)]
         if weights is not None and bool((weights == 1.0).all()):
             weights = None
-        return Part(batch.where, rows, list(frame_sources(rows)), *classes_of(y), weights)
+        return Part(batch.where, rows, list(frame_sources(rows)), *classes_of(y), weights, groups)
 
 
 @contextmanager
@@ -138,12 +146,40 @@ class BatchCases:
     ) -> tuple[Schema, EncodedTable]:
         """What the columns are, binned or not, with or without indicators, and the rows."""
         schema = self.summary.schema(self.parts.batches.frame, discretize, self.distributions, missing)
-        layout, n_rows = layout_of(schema), self.summary.n_rows
-        storage = self.storage(bytes_of(layout, n_rows))
-        table = empty_table(layout, n_rows, storage, weighted=self.is_weighted)
+        return schema, self.table(schema)
+
+    def table(self, schema: Schema) -> EncodedTable:
+        """The rows as a schema encodes them."""
+        table = self._empty_table(schema)
         for at, rows, _ in self.encode(schema):
             put(table, at, rows)
-        return schema, table
+        return table
+
+    def _empty_table(self, schema: Schema) -> EncodedTable:
+        layout, n_rows = layout_of(schema), self.summary.n_rows
+        storage = self.storage(bytes_of(layout, n_rows))
+        return empty_table(layout, n_rows, storage, weighted=self.is_weighted)
+
+    def sample(self, seed: int) -> Sample:
+        """As many rows as fit into memory, drawn while all are encoded."""
+        schema = self.summary.schema(self.parts.batches.frame)
+        draw = draw_of(self.summary, layout_of(schema), self.memory, seed)
+        whole = None if draw.is_all else self._empty_table(schema)
+        parts, n_classes = [], len(self.classes)
+        for at, rows, part in self.encode(schema):
+            if whole is not None:
+                put(whole, at, rows)
+            parts.append(draw.of_rows(with_sources(schema, rows, part.sources, n_classes), part.groups, at))
+        return sample_of(parts, self.classes, None if whole is None else self._elsewhere(schema, whole))
+
+    def _elsewhere(self, schema: Schema, whole: EncodedTable) -> Elsewhere:
+        """All rows, given as a schema encodes them; others read them again."""
+
+        def seen_by(view: View) -> InMemoryData:
+            table = whole if view.schema is schema else self.table(view.schema)
+            return InMemoryData(view.mix(table).fused())
+
+        return Elsewhere(seen_by, whole.class_cases(len(self.classes))[1:])
 
     def encode(self, schema: Schema) -> Iterator[tuple[int, EncodedTable, Part]]:
         """Encoded parts, the number of the first row of each, and what they were made of."""
@@ -171,20 +207,20 @@ class BatchCases:
         warn_of(training_traps(schema, self.first.sources, self.first.weights, declared))
 
 
-def read_parts(estimator: Any, batches: Batches, y: Any, sample_weight: Any) -> Parts:
-    """How the batches are read, given the names of target and weights."""
-    for name, given in (("y", y), ("sample_weight", sample_weight)):
-        if given is None and name == "sample_weight":
+def read_parts(estimator: Any, batches: Batches, y: Any, sample_weight: Any, groups: Any = None) -> Parts:
+    """How the batches are read, given the names of target, weights and groups."""
+    for name, given in (("y", y), ("sample_weight", sample_weight), ("groups", groups)):
+        if given is None and name != "y":
             continue
         if not isinstance(given, str):
             raise TypeError(f"X is read in batches: give {name} as the name of one of its columns")
         if given not in batches.columns:
             raise ValueError(f"{name} names {given!r}, which is not a column; the columns are {batches.columns}")
-    features = [name for name in batches.columns if name not in (y, sample_weight)]
+    features = [name for name in batches.columns if name not in (y, sample_weight, groups)]
     if not features:
         raise ValueError("X has no column beside y and sample_weight; give it at least one feature")
     learns = getattr(estimator, "_learns_from_unlabelled", False)
-    return Parts(batches, features, y, sample_weight, learns, bool(getattr(estimator, "verbose", False)))
+    return Parts(batches, features, y, sample_weight, groups, learns, bool(getattr(estimator, "verbose", False)))
 
 
 def summarise_parts(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import wraps
 from typing import Any, TypeVar
 
@@ -12,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fanbayes.data.batches import Batches, as_batches, rows_at_once
 from fanbayes.data.traps import each_kind_once
-from fanbayes.estimators.batch_cases import naming
+from fanbayes.estimators.batch_cases import naming, read_parts
 
 A = TypeVar("A", bound=NDArray[Any])
 
@@ -40,6 +41,25 @@ def table_in_batches(clf: Any, X: Any) -> Batches | None:
     if batches is None or known is None:
         return batches
     return batches.only([name for name in known if name in batches.columns])
+
+
+def score(clf: Any, batches: Batches, y: Any, sample_weight: Any) -> float:
+    """Accuracy over the labelled rows of a table in batches, as `TableClassifier.score`."""
+    parts = replace(read_parts(clf, batches, y, sample_weight), learns_from_unlabelled=False)
+    known = getattr(clf, "feature_names_in_", None)
+    if known is not None:
+        parts = replace(parts, features=[name for name in known if name in parts.features])
+    right = total = 0.0
+    warned = set[str]()
+    for part in parts.read("predicting", batches.n_rows):
+        with naming(part.where), each_kind_once(warned):
+            is_right = clf.predict(part.frame.to_native()) == part.classes[part.labels]
+        weights = np.ones(len(is_right)) if part.weights is None else part.weights
+        right += float(weights[is_right].sum())
+        total += float(weights.sum())
+    if not total:
+        raise ValueError("no row has a label to compare with; give at least one row of y a class")
+    return right / total
 
 
 def answers(method: Method[A], clf: Any, batches: Batches) -> Iterator[A]:

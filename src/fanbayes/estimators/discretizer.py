@@ -66,7 +66,7 @@ class MDLPDiscretizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  #
             parts = read_parts(self, batches, y, sample_weight)
             summary, *_ = summarise_parts(self, parts, "from_dtype", counts=True, missing="ignorable")
         else:
-            summary = self._summary(*named_columns(X, y, sample_weight))
+            summary = self._summary(*named_columns(X, y=y, sample_weight=sample_weight))
         self.classes_ = summary.classes
         self.cut_points_ = [
             None if c.is_category else np.empty(0) if c.counts is None else c.counts.cut_points(len(self.classes_))

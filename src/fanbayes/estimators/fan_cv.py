@@ -14,10 +14,12 @@ from fanbayes.data.frames import from_user_table, rows_of, to_user_table
 from fanbayes.data.schema import Missing
 from fanbayes.data.state import Arrays, State, entry, read_table
 from fanbayes.data.views import Encodings
+from fanbayes.estimators.batch_cases import batches_of
 from fanbayes.estimators.progress import steps
-from fanbayes.estimators.splits import read_groups, units_of
+from fanbayes.estimators.sampled import Sample
+from fanbayes.estimators.splits import Labelled, read_groups, units_of
 from fanbayes.estimators.tabular import Cases, TableClassifier
-from fanbayes.estimators.validation import require_choice, require_integer, seed_of
+from fanbayes.estimators.validation import is_dask, named_columns, require_choice, require_integer, seed_of
 from fanbayes.explanation.average import explain_average
 from fanbayes.explanation.contributions import Explanation
 from fanbayes.explanation.description import describe_average
@@ -66,6 +68,10 @@ class FANClassifierCV(TableClassifier):
         dealt out twice, three above 5,000 rows; above 20,000 (less if columns and classes are many) a sample of so many
         rows is judged on. Where less than three quarters of the cases are learnt from at a time, members are fitted
         again to all rows.
+    memory : int or str, default="1GB"
+        What the rows of a table that is read in batches, or lies on a cluster, may take here. Of a larger table it is
+        a sample that candidates are judged on, and that fine-tuning, forest, cuts, normal scores, correlations and
+        extra members learn from; EM learns the networks of members from all rows, wherever they are.
     kernel_members : bool, default=True
         Whether kernel densities are tried, up to 5,000 rows. Such members hold rows of the training table.
     extra_members : list of (name, classifier), optional
@@ -148,8 +154,8 @@ class FANClassifierCV(TableClassifier):
         ----------
         X, y, sample_weight
             As in `FANClassifier.fit`.
-        groups : array-like of shape (n_samples,), optional
-            Rows of a group, such as those of one patient, are held out together. Without groups, copies of a row
+        groups : array-like of shape (n_samples,), or str, optional
+            Or the name of a column of X. Rows of a group, such as those of one patient, are held out together. Without groups, copies of a row
             are: equal rows of a table that has a number which rows that differ seldom share. Other equal rows are
             taken for different cases and are dealt out over the folds.
 
@@ -160,20 +166,17 @@ class FANClassifierCV(TableClassifier):
         return self._fit_whole(X, y, sample_weight, groups)
 
     def _fit(self, *given: Any) -> Self:
-        X, y, sample_weight, groups = given
-        cases = self._cases(X, y, sample_weight)
-        rows = cases.training_table()
-        cases.warn_of_traps(rows.schema)
         seed = seed_of(self.random_state)
-        of_groups = read_groups(groups, cases)
-        judged, units = units_of(self.cv, cases, rows, seed, of_groups)
+        cases, rows, groups, elsewhere = self._sample(seed, *given)
+        is_split = self.cv is not None and not isinstance(self.cv, (int, np.integer))
+        judged, groups, units = units_of(self.cv, cases, rows, seed, groups)
         n_cases = judged.table.labelled_only().total_weight
         families: list[AnyFamily] = [*library(self.effort, bool(rows.schema.continuous), rows.n_classes, n_cases)]
         families += self._extra_families(cases)
         n = n_steps(len(units), families, bool(self.kernel_members))
         with parallel_map(self._n_threads()) as each, steps(bool(self.verbose), n) as report:
-            is_split = self.cv is not None and not isinstance(self.cv, (int, np.integer))
-            training = Training(judged, rows, seed, each, report, self.kernel_members, of_groups, is_split)
+            told = (self.kernel_members, groups, is_split, elsewhere)
+            training = Training(judged, rows, seed, each, report, *told)
             found = fit_average(training, units, families, self.effort)
         self.classes_ = cases.classes
         self.schema_ = rows.schema
@@ -182,7 +185,21 @@ class FANClassifierCV(TableClassifier):
         self.log_score_ = found.log_score
         return self
 
-    def _extra_families(self, cases: Cases) -> list[ExtraFamily]:
+    def _sample(self, seed: int, X: Any, y: Any, sample_weight: Any, groups: Any) -> Sample:
+        """Rows in memory: all that `fit` was given, or as many of a larger table as fit."""
+        if not is_dask(X) and batches_of(X) is None:
+            X, groups = named_columns(X, groups=groups)
+        cases = self._cases_of(X, y, sample_weight, groups)
+        if isinstance(cases, Cases):
+            found = Sample(cases, cases.training_table(), read_groups(groups, cases), None)
+        elif hasattr(self.cv, "__iter__") and not hasattr(self.cv, "split"):
+            raise ValueError("cv gives rows by their numbers, which needs rows in memory; give a number or a splitter")
+        else:
+            found = cases.sample(seed)
+        cases.warn_of_traps(found.rows.schema)
+        return found
+
+    def _extra_families(self, cases: Labelled) -> list[ExtraFamily]:
         """The classifiers that the user has handed in; refused if there are weights that they do not take."""
         found = [ExtraFamily(name, estimator, cases.classes) for name, estimator in self.extra_members or ()]
         for f in found:

@@ -10,12 +10,12 @@ this process where there is none.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass
-from itertools import groupby
+from dataclasses import dataclass, replace
+from itertools import compress, groupby
 from typing import Any, Literal, NamedTuple
 from uuid import uuid4
 
@@ -36,17 +36,21 @@ from fanbayes.data.sources import Source
 from fanbayes.data.summary import TableSummary, summarise
 from fanbayes.data.table import EncodedTable, encode_table, joined, layout_of
 from fanbayes.data.traps import Trap, training_traps, warn_of
+from fanbayes.data.views import View, with_sources
+from fanbayes.estimators.sampled import Draw, Sample, SomeOfPart, draw_of, sample_of
 from fanbayes.estimators.tabular import check_numbers
 from fanbayes.estimators.validation import (
     Rows,
     as_frame,
     encode_labels,
     is_labelled,
+    read_bytes,
     read_labels,
     read_weights,
 )
-from fanbayes.learning.data import InMemoryData
-from fanbayes.learning.partitioned import PartitionedTable, added_up
+from fanbayes.learning.data import InMemoryData, TrainingData
+from fanbayes.learning.ensembles.race import Elsewhere
+from fanbayes.learning.partitioned import PartitionedTable, added_up, training_data
 
 _ROWS_A_BLOCK = 1_000_000
 
@@ -62,8 +66,13 @@ class DaskParts:
 
     def map(self, function: Callable[..., Any], *arguments: Any) -> DaskParts:
         """A function of each value and of the arguments, which are sent once to a worker."""
+        return self.of(function, [(value,) for value in self.values], *arguments)
+
+    @classmethod
+    def of(cls, function: Callable[..., Any], own: Iterable[tuple[Any, ...]], *arguments: Any) -> DaskParts:
+        """A function of the own arguments of each value, and of those that all have."""
         shared = [delayed(argument, traverse=False, name=f"fanbayes-argument-{uuid4().hex}") for argument in arguments]
-        return DaskParts(_tasks(function, [(value, *shared) for value in self.values]))
+        return cls(_tasks(function, [(*each, *shared) for each in own]))
 
     def persist(self) -> DaskParts:
         """The same values, computed where they are and kept there as long as somebody asks for them."""
@@ -208,6 +217,7 @@ class Partition(NamedTuple):
     X: Any
     y: Any
     weights: Any
+    groups: Any = None
 
 
 @dataclass(frozen=True)
@@ -233,6 +243,7 @@ class PartitionRows(NamedTuple):
     classes: NDArray[Any]
     labels: NDArray[np.int32]
     weights: Floats | None
+    groups: list[Any] | None
 
 
 def _rows(partition: Partition, how: Reading) -> PartitionRows:
@@ -242,6 +253,7 @@ def _rows(partition: Partition, how: Reading) -> PartitionRows:
     rows = Rows(content, [*map(str, frame.columns)] if frame is not None else list(how.names or []))
     n = len(rows)
     y, weights = read_labels(partition.y, n), None
+    groups = None if partition.groups is None else np.asarray(partition.groups).tolist()
     present = is_labelled(y) | how.all_rows
     if partition.weights is not None and n:
         given = np.asarray(partition.weights)
@@ -251,16 +263,17 @@ def _rows(partition: Partition, how: Reading) -> PartitionRows:
     if not present.all():
         rows, y = rows.take(present), y[present]
         weights = None if weights is None else weights[present]
+        groups = None if groups is None else [*compress(groups, present)]
     if is_labelled(y).any():
         classes, labels = encode_labels(y)
     else:
         classes, labels = np.empty(0), np.full(len(y), -1, dtype=np.int32)
-    return PartitionRows(list(rows.sources()), classes, labels, weights)
+    return PartitionRows(list(rows.sources()), classes, labels, weights, groups)
 
 
 def _summary(partition: Partition, how: Reading, counts: bool, missing: Missing) -> TableSummary:
     with _naming(partition.where):
-        sources, classes, labels, weights = _rows(partition, how)
+        sources, classes, labels, weights, _ = _rows(partition, how)
         names = [source.name for source in sources]
         is_category = category_mask(how.categorical_features, names, [source.symbolic for source in sources])
         columns = sources, is_category, labels, weights, classes
@@ -269,11 +282,23 @@ def _summary(partition: Partition, how: Reading, counts: bool, missing: Missing)
 
 def _encode(partition: Partition, how: Reading, schema: Schema, classes: NDArray[Any]) -> EncodedTable:
     with _naming(partition.where):
-        sources, own, labels, weights = _rows(partition, how)
-        table = encode_table(schema, sources, len(labels))
-        check_numbers(schema, table)
-        place = np.append(np.searchsorted(classes, own), -1).astype(np.int32)  # -1, no label, takes the last entry
-        return EncodedTable(table.layout, table.narrow, table.wide, table.numbers, place[labels], weights)
+        return _encoded(_rows(partition, how), schema, classes)
+
+
+def _encoded(rows: PartitionRows, schema: Schema, classes: NDArray[Any]) -> EncodedTable:
+    table = encode_table(schema, rows.sources, len(rows.labels))
+    check_numbers(schema, table)
+    place = np.append(np.searchsorted(classes, rows.classes), -1).astype(np.int32)  # -1, no label, is the last entry
+    return replace(table, labels=place[rows.labels], weights=rows.weights)
+
+
+def _sample(
+    partition: Partition, first: int, how: Reading, schema: Schema, classes: NDArray[Any], draw: Draw
+) -> SomeOfPart:
+    with _naming(partition.where):
+        rows = _rows(partition, how)
+        table = _encoded(rows, schema, classes)
+        return draw.of_rows(with_sources(schema, table, rows.sources, len(classes)), rows.groups, first)
 
 
 def _traps(partition: Partition, how: Reading, schema: Schema, declared: set[str]) -> list[Trap]:
@@ -297,6 +322,7 @@ class DaskCases:
     lengths : rows that count, of each
     frame : name of the library of the partitions' frames, None for arrays
     distributions : of continuous columns that are not normal, by position
+    memory : bytes that rows may take here
     """
 
     partitions: DaskParts
@@ -305,6 +331,7 @@ class DaskCases:
     lengths: list[int]
     frame: str | None
     distributions: dict[int, str]
+    memory: int
 
     @property
     def classes(self) -> NDArray[Any]:
@@ -316,6 +343,10 @@ class DaskCases:
     ) -> tuple[Schema, PartitionedTable]:
         """What the columns are, binned or not, with or without indicators, and the rows, on the workers."""
         schema = self.summary.schema(self.frame, discretize, self.distributions, missing)
+        return schema, self.table(schema)
+
+    def table(self, schema: Schema) -> PartitionedTable:
+        """The rows as a schema encodes them, on the workers."""
         tables = self.partitions.map(_encode, self.how, schema, self.classes)
         with _blaming(tables):
             tables = tables.persist()
@@ -327,7 +358,27 @@ class DaskCases:
                 )
         blocks = [([tables.values[k] for k in block],) for block in blocks_of(lengths)]
         parts = DaskParts(_tasks(joined, blocks)).persist()
-        return schema, PartitionedTable(parts, layout_of(schema), len(self.classes), self.summary.weight)
+        return PartitionedTable(parts, layout_of(schema), len(self.classes), self.summary.weight)
+
+    def sample(self, seed: int) -> Sample:
+        """As many rows as fit into memory here, and where the others are."""
+        schema = self.summary.schema(self.frame)
+        draw = draw_of(self.summary, layout_of(schema), self.memory, seed)
+        firsts = np.cumsum([0, *self.lengths]).tolist()
+        some = DaskParts.of(_sample, zip(self.partitions.values, firsts), self.how, schema, self.classes, draw)
+        with _blaming(some):
+            parts = some.gather()
+        return sample_of(parts, self.classes, None if draw.is_all else self._elsewhere(schema))
+
+    def _elsewhere(self, schema: Schema) -> Elsewhere:
+        """All rows as a schema encodes them; others read them again."""
+        whole = self.table(schema)
+
+        def seen_by(view: View) -> TrainingData:
+            table = whole if view.schema is schema else self.table(view.schema)
+            return training_data(table.seen_by(view).fused(), None)
+
+        return Elsewhere(seen_by, whole.class_cases[1:])
 
     def warn_of_traps(self, schema: Schema) -> None:
         """Warn of what may be wrong with columns that were taken for what the schema says, by the first rows."""
@@ -345,11 +396,11 @@ def blocks_of(lengths: Sequence[int]) -> list[list[int]]:
     return [list(block) for _, block in groupby(range(len(lengths)), key=before.__getitem__)]
 
 
-def dask_cases(estimator: Any, X: Any, y: Any, sample_weight: Any) -> DaskCases:
-    """What `fit` was given, summarised: X a frame or array of Dask, y and weights of Dask, or names of columns of X."""
+def dask_cases(estimator: Any, X: Any, y: Any, sample_weight: Any, groups: Any = None) -> DaskCases:
+    """What `fit` was given, summarised: X a frame or array of Dask, the others of Dask, or names of columns of X."""
     _check_versions()
-    X, y, weights = _columns_by_name(X, y, sample_weight)
-    partitions = _partitions(X, y, weights)
+    X, *beside = _columns_by_name(X, y, sample_weight, groups)
+    partitions = _partitions(X, *beside)
     is_frame = hasattr(X, "columns")
     meta = X._meta if is_frame else np.empty((0, X.shape[1]))
     validate_data(estimator, meta, reset=True, skip_check_array=True)
@@ -364,7 +415,8 @@ def dask_cases(estimator: Any, X: Any, y: Any, sample_weight: Any) -> DaskCases:
         raise ValueError("no row has a label; give at least one row of y a class")
     columns = summary.columns
     distributions = estimator._distributions([c.name for c in columns], [c.is_category for c in columns])
-    return DaskCases(partitions, how, summary, lengths, "pandas" if is_frame else None, distributions)
+    memory = read_bytes("memory", estimator.memory)
+    return DaskCases(partitions, how, summary, lengths, "pandas" if is_frame else None, distributions, memory)
 
 
 def _columns_by_name(X: Any, *others: Any) -> tuple[Any, ...]:
@@ -377,13 +429,13 @@ def _columns_by_name(X: Any, *others: Any) -> tuple[Any, ...]:
     return (X.drop(columns=named) if named else X, *found)
 
 
-def _partitions(X: Any, y: Any, weights: Any) -> DaskParts:
-    """Rows, labels and weights of each partition together."""
+def _partitions(X: Any, y: Any, weights: Any, groups: Any = None) -> DaskParts:
+    """Rows, labels, weights and groups of each partition together."""
     if X.ndim != 2:
         raise ValueError(f"X has {X.ndim} dimensions; give a frame, or an array of shape (n_samples, n_features)")
     rows = _delayed(X)
-    beside = [[None] * len(rows) if part is None else _delayed(part, X) for part in (y, weights)]
-    for name, part in zip(("y", "sample_weight"), beside):
+    beside = [[None] * len(rows) if part is None else _delayed(part, X) for part in (y, weights, groups)]
+    for name, part in zip(("y", "sample_weight", "groups"), beside):
         if len(part) != len(rows):
             raise ValueError(f"X has {len(rows)} partitions and {name} has {len(part)}; give both the same partitions")
     return DaskParts(_tasks(Partition, [(f"partition {k}", *part) for k, part in enumerate(zip(rows, *beside))]))
@@ -393,7 +445,7 @@ def _delayed(collection: Any, like: Any = None) -> list[Any]:
     """Partitions of a frame, or blocks of rows of an array, as those of `like` if it is known where these end."""
     if not hasattr(collection, "__dask_graph__"):
         raise TypeError(
-            f"X is a table of Dask and y or sample_weight a {type(collection).__name__}; name a column of X, "
+            f"X is a table of Dask and y, sample_weight or groups a {type(collection).__name__}; name a column of X, "
             "or one of Dask"
         )
     if not isinstance(collection, da.Array):

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fanbayes.arrays import Ints, Mask
+from fanbayes.arrays import Floats, Ints, Mask
 from fanbayes.data.table import EncodedTable
 from fanbayes.data.views import TrainingTable
 from fanbayes.data.warning import warn
-from fanbayes.estimators.tabular import Cases
 from fanbayes.learning.ensembles.folds import Split, deal
 
 # Most labelled cases with which folds are dealt so many times.
@@ -24,9 +23,45 @@ MOST_JUDGED = 20_000
 MOST_WORK = 3_000_000
 
 
+class Labelled(Protocol):
+    """Classes, labels and weights of rows, and which of the rows given count: `Cases`, or those of a sample."""
+
+    @property
+    def classes(self) -> NDArray[Any]: ...  # noqa: D102
+    @property
+    def labels(self) -> NDArray[np.int32]: ...  # noqa: D102
+    @property
+    def weights(self) -> Floats | None: ...  # noqa: D102
+    @property
+    def present(self) -> NDArray[np.bool_]: ...  # noqa: D102
+
+
+@dataclass(frozen=True)
+class SomeRows:
+    """Rows of a sample, all of which count."""
+
+    classes: NDArray[Any]
+    rows: TrainingTable
+
+    @property
+    def labels(self) -> NDArray[np.int32]:
+        """(n_rows,), -1 where unlabelled."""
+        return self.rows.labels
+
+    @property
+    def weights(self) -> Floats | None:
+        """(n_rows,), or None where all are 1."""
+        return self.rows.table.weights
+
+    @property
+    def present(self) -> NDArray[np.bool_]:
+        """(n_rows,)."""
+        return np.ones(self.rows.table.n_rows, dtype=bool)
+
+
 def split_rows(
     cv: Any,
-    cases: Cases,
+    cases: Labelled,
     table: EncodedTable,
     seed: int,
     groups: NDArray[Any] | None = None,
@@ -72,9 +107,9 @@ def split_rows(
 
 
 def units_of(
-    cv: Any, cases: Cases, rows: TrainingTable, seed: int, groups: NDArray[Any] | None
-) -> tuple[TrainingTable, list[tuple[Split, int]]]:
-    """Rows to judge candidates on, and splits of them, each with the seed of what is learnt from it.
+    cv: Any, cases: Labelled, rows: TrainingTable, seed: int, groups: Ints | None
+) -> tuple[TrainingTable, Ints | None, list[tuple[Split, int]]]:
+    """Rows to judge candidates on, their groups, and splits of them, each with the seed of what is learnt from it.
 
     Where `cv` is None, few rows are dealt out to folds several times, and of many rows a sample is judged on.
     """
@@ -82,14 +117,15 @@ def units_of(
     n = int(is_labelled.sum())
     n_columns = max(1, len(rows.schema.columns))
     most = min(MOST_JUDGED, max(ONE_FIT_ABOVE, MOST_WORK // (n_columns * len(cases.classes))))
-    if cv is not None or (n > most and groups is not None):
-        return rows, [(split, seed) for split in split_rows(3 if cv is None else cv, cases, rows.table, seed, groups)]
+    if cv is not None:
+        return rows, groups, [(split, seed) for split in split_rows(cv, cases, rows.table, seed, groups)]
     if n > most:
         order = np.random.default_rng(seed).permutation(len(cases.labels))
         some = np.sort(np.concatenate([order[is_labelled[order]][:most], order[~is_labelled[order]][:most]]))
-        rows = rows.only(some)
-        few = replace(cases, labels=rows.labels, weights=rows.table.weights)
-        return rows, [(split, seed) for split in split_rows(4, few, rows.table, seed)[:1]]
+        rows, groups = rows.only(some), None if groups is None else groups[some]
+        n_folds, n_units = (4, 1) if groups is None else (3, 3)  # groups may be few, and each tells of itself
+        dealt = split_rows(n_folds, SomeRows(cases.classes, rows), rows.table, seed, groups)
+        return rows, groups, [(split, seed) for split in dealt[:n_units]]
     n_cases = n if cases.weights is None else max(n, cases.weights[is_labelled].sum())  # however little each weighs
     n_folds = 5 if n_cases <= ONE_FIT_ABOVE else 3
     repeats = next((k for most, k in REPEATS.items() if n_cases <= most), 1)
@@ -99,10 +135,10 @@ def units_of(
         if not dealt:  # and so it would be with any other seed
             break
         units += [(split, seed + k) for split in dealt]
-    return rows, units
+    return rows, groups, units
 
 
-def read_groups(groups: Any, cases: Cases) -> NDArray[np.intp] | None:
+def read_groups(groups: Any, cases: Labelled) -> NDArray[np.intp] | None:
     """Number of the group of each row that counts (n_rows,)."""
     if groups is None:
         return None
@@ -116,7 +152,7 @@ def read_groups(groups: Any, cases: Cases) -> NDArray[np.intp] | None:
     return numbers
 
 
-def _splits_given(cv: Any, cases: Cases, labelled: Ints, groups: Ints | None) -> list[tuple[Mask, Mask]]:
+def _splits_given(cv: Any, cases: Labelled, labelled: Ints, groups: Ints | None) -> list[tuple[Mask, Mask]]:
     """Rows to learn from and rows to hold out, of a splitter or of splits given row by row."""
     n = len(cases.labels)
     if hasattr(cv, "split"):  # it sees the labelled rows

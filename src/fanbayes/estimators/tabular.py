@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from traceback import clear_frames
-from typing import Any, ClassVar, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -26,6 +26,7 @@ from fanbayes.data.storage import pieces
 from fanbayes.data.table import EncodedTable, encode_table, learn_table
 from fanbayes.data.traps import Unseen, training_traps, unseen_categories, unseen_trap, warn_of
 from fanbayes.data.views import Encodings, TrainingTable, training_table
+from fanbayes.estimators import batched
 from fanbayes.estimators.batch_cases import BatchCases, batches_of, read_parts, summarise_parts
 from fanbayes.estimators.batched import answers, of_rows, table_in_batches
 from fanbayes.estimators.validation import (
@@ -46,6 +47,9 @@ from fanbayes.explanation.contributions import Explanation
 from fanbayes.learning.e_step import thread_pool
 from fanbayes.learning.predictor import GenerativePredictor, Predictor
 from fanbayes.model.blocks import BLOCKS
+
+if TYPE_CHECKING:
+    from fanbayes.estimators.on_dask import DaskCases
 
 
 @dataclass(frozen=True)
@@ -116,6 +120,8 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     n_jobs: int | None = None
     verbose: bool | int = False
 
+    # Columns that `fit` was told are no features: target, weights, groups. Rows to predict may have them still.
+    _beside: tuple[str, ...] = field(default=(), init=False)
     classes_: NDArray[Any] = field(init=False)
     schema_: Schema = field(init=False)
 
@@ -160,7 +166,9 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _fit_whole(self, *given: Any) -> Self:
         """`_fit`; if it fails, nothing has changed."""
-        return self._whole(self._fit, *given)
+        self._whole(self._fit, *given)
+        self._beside = tuple(column for column in given[1:] if isinstance(column, str))
+        return self
 
     def _whole(self, learn: Callable[..., Self], *given: Any) -> Self:
         """Learn from what was given; if it fails, nothing has changed."""
@@ -178,13 +186,22 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Whether rows without a label are learnt from; else they are left out."""
         return self._is_generative
 
-    def _cases_or_batches(self, X: Any, y: Any, sample_weight: Any) -> Cases | BatchCases:
-        """What `fit` was given, in memory or in batches, checked."""
+    def _cases_or_batches(self, X: Any, y: Any, sample_weight: Any, groups: Any = None) -> Cases | BatchCases:
+        """What `fit` was given, in memory or in batches, checked; `groups` names a column of batches."""
         batches = batches_of(X)
         if batches is None:
             return self._cases(X, y, sample_weight)
         self._check_parameters()
-        return self._batch_cases(batches, y, sample_weight)
+        return self._batch_cases(batches, y, sample_weight, groups)
+
+    def _cases_of(self, X: Any, y: Any, sample_weight: Any, groups: Any = None) -> Cases | BatchCases | DaskCases:
+        """What `fit` was given, checked, in memory, in batches or in the partitions of a table of Dask."""
+        if not is_dask(X):
+            return self._cases_or_batches(X, y, sample_weight, groups)
+        from fanbayes.estimators.on_dask import dask_cases
+
+        self._check_parameters()
+        return dask_cases(self, X, y, sample_weight, groups)
 
     def _cases(
         self, X: Any, y: Any, sample_weight: Any, classes: NDArray[Any] | None = None, *, reset: bool = True
@@ -199,7 +216,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"{type(self).__name__} learns from rows in memory here; give it as many as fit, such as "
                 "dataset.head(10**6) or lazy_frame.head(10**6).collect()"
             )
-        X, y, sample_weight = named_columns(X, y, sample_weight)
+        X, y, sample_weight = named_columns(X, y=y, sample_weight=sample_weight)
         rows = read_rows(self, X, reset=reset, training=True)
         y = read_labels(y, len(rows))
         weights = read_weights(sample_weight, len(rows))
@@ -216,8 +233,8 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         other = self._distributions(rows.names, is_category)
         return Cases(sources, is_category, rows.frame, classes, labels, weights, present, is_declared, other)
 
-    def _batch_cases(self, batches: Batches, y: Any, sample_weight: Any) -> BatchCases:
-        parts = read_parts(self, batches, y, sample_weight)
+    def _batch_cases(self, batches: Batches, y: Any, sample_weight: Any, groups: Any) -> BatchCases:
+        parts = read_parts(self, batches, y, sample_weight, groups)
         counts = getattr(self, "discretize", "none") == "mdlp"
         found = summarise_parts(self, parts, self.categorical_features, counts=counts, missing=self.missing)
         other = self._distributions(parts.features, [c.is_category for c in found[0].columns])
@@ -270,7 +287,8 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : data frame or array-like of shape (n_samples, n_features), or a table that is read in batches
-            Of a table in batches (`fanbayes.data.batches`) columns are found by their names, and others left aside.
+            Of a table in batches (`fanbayes.data.batches`) columns are found by their names, and others left aside. Of
+            a frame in memory those are that `fit` was given the names of: the target, weights and groups.
 
         Returns
         -------
@@ -340,6 +358,13 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy over the labelled rows.
 
+        Parameters
+        ----------
+        X : as of `fit`
+        y : array-like of shape (n_samples,), or str
+            Classes, or the name of the column of X that holds them.
+        sample_weight : array-like of shape (n_samples,), or str, optional
+
         Returns
         -------
         float
@@ -349,6 +374,10 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             from fanbayes.estimators.on_dask import score
 
             return score(self, X, y, sample_weight)
+        batches = batches_of(X)
+        if batches is not None:
+            return batched.score(self, batches, y, sample_weight)
+        X, y, sample_weight = named_columns(X, y=y, sample_weight=sample_weight)
         predicted = self.predict(X)
         y = read_labels(y, len(predicted))
         known = is_labelled(y)

@@ -17,6 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from fanbayes.arrays import Floats
+from fanbayes.data.batches import as_batches
 from fanbayes.data.sources import Source, array_sources, frame_sources, is_missing, without_encodings
 from fanbayes.data.traps import absent_trap, warn_of
 
@@ -124,6 +125,8 @@ def read_rows(estimator: Any, X: Any, *, reset: bool, training: bool = False) ->
     """
     if is_dask(X):
         raise TypeError("X is a table of Dask, and this needs rows in memory; give it X.compute(), or a sample of X")
+    if as_batches(X, 1, once=True) is not None:
+        raise TypeError("X is a table that is read in batches, and this needs rows in memory; give it X.head(1000)")
     frame = as_frame(X)
     if frame is None:
         if isinstance(X, (list, tuple)):
@@ -133,6 +136,8 @@ def read_rows(estimator: Any, X: Any, *, reset: bool, training: bool = False) ->
         X = validate_data(estimator, X, reset=reset, dtype=None, ensure_all_finite=False)
         names = getattr(estimator, "feature_names_in_", [f"x{j}" for j in range(X.shape[1])])
         return Rows(X, [str(n) for n in names])
+    if not (reset or training):  # what was target or weight of the rows learnt from is no feature here either
+        frame = frame.drop([name for name in getattr(estimator, "_beside", ()) if name in frame.columns])
     absent: list[str] = []
     if not (reset or training) and getattr(estimator, "allow_missing_columns", False):
         frame, absent = _with_absent_columns(frame, getattr(estimator, "feature_names_in_", []))
@@ -172,12 +177,11 @@ def _mixes_text_and_numbers(rows: Sequence[Any]) -> bool:
     return any(texts) and not all(texts)
 
 
-def named_columns(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
-    """X, y and weights, where the last two may be names of columns of X, which is then without them."""
-    names = {"y": y, "sample_weight": sample_weight}
-    names = {what: name for what, name in names.items() if isinstance(name, str)}
+def named_columns(X: Any, **columns: Any) -> tuple[Any, ...]:
+    """X and columns, such as y and sample_weight, that may be names of columns of X, which is then without them."""
+    names = {what: name for what, name in columns.items() if isinstance(name, str)}
     if not names:
-        return X, y, sample_weight
+        return X, *columns.values()
     frame = as_frame(X)
     for what, name in names.items():
         if frame is None:
@@ -185,8 +189,8 @@ def named_columns(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
         if name not in frame.columns:
             raise ValueError(f"{what} names {name!r}, which is not a column; the columns are {frame.columns}")
     assert frame is not None
-    y, sample_weight = (frame[v].to_native() if isinstance(v, str) else v for v in (y, sample_weight))
-    return frame.drop([*names.values()]).to_native(), y, sample_weight
+    values = (frame[v].to_native() if isinstance(v, str) else v for v in columns.values())
+    return frame.drop([*{*names.values()}]).to_native(), *values
 
 
 def as_frame(X: Any) -> nw.DataFrame[Any] | None:

@@ -119,6 +119,7 @@ def to_state(clf: TableClassifier) -> State:
         "classes": {"dtype": _class_type(clf.classes_), "values": clf.classes_.tolist()},
         "schema": clf.schema_.to_json(),
         "named": hasattr(clf, "feature_names_in_"),
+        "beside": list(clf._beside),
     }
     learnt, arrays = clf._to_state()
     return plain(header | learnt), arrays
@@ -134,6 +135,9 @@ def from_state(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Table
     clf.n_features_in_ = len(clf.schema_.columns)
     if entry(header, "named", bool):
         clf.feature_names_in_ = np.array([c.name for c in clf.schema_.columns], dtype=object)
+    beside = entry(header, "beside", list)
+    require(all(type(name) is str for name in beside), "its names of columns are damaged")
+    clf._beside = tuple(beside)
     clf._set_state(header, arrays)
     return clf
 

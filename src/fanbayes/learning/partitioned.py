@@ -16,6 +16,7 @@ import numpy as np
 from fanbayes.arrays import Floats
 from fanbayes.data.caching import cached_property
 from fanbayes.data.table import EncodedTable, Layout, class_shares, joined, stand_for_all
+from fanbayes.data.views import View
 from fanbayes.learning.data import InMemoryData, TrainingData
 from fanbayes.learning.e_step import ThreadPool
 from fanbayes.learning.state import EMState
@@ -81,6 +82,15 @@ class PartitionedTable:
     def by_class(self) -> PartitionedTable:
         """The same rows, in each part those of a class together."""
         return self._map(EncodedTable.by_class)
+
+    def seen_by(self, view: View) -> PartitionedTable:
+        """What the view shows of the rows."""
+        return self._map(_mix, view)
+
+    @cached_property
+    def class_cases(self) -> Floats:
+        """Cases without a label, then those of each class (n_classes + 1,)."""
+        return np.asarray(self.kept.map(EncodedTable.class_cases, self.n_classes).sum())
 
     def _map(self, function: Callable[..., EncodedTable], *arguments: Any) -> PartitionedTable:
         return replace(self, parts=self.parts.map(function, *arguments))
@@ -172,6 +182,10 @@ class PartitionedData:
 
 
 # What is done with a part, where it is. Their names are those of the tasks.
+
+
+def _mix(table: EncodedTable, view: View) -> EncodedTable:
+    return view.mix(table)
 
 
 def _prepare(table: EncodedTable, kind: type[InMemoryData]) -> InMemoryData:

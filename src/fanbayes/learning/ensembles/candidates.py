@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol
 
 from fanbayes.data.table import EncodedTable
 from fanbayes.data.views import Treatment, View
-from fanbayes.learning.data import InMemoryData
+from fanbayes.learning.data import InMemoryData, TrainingData
 from fanbayes.learning.discriminative import fine_tune
 from fanbayes.learning.e_step import ThreadPool
 from fanbayes.learning.em import Problem
@@ -44,7 +44,7 @@ class AnyFamily(Protocol):
     @property
     def title(self) -> str: ...  # noqa: D102
     def kind(self, size: int) -> str: ...  # noqa: D102
-    def rows(self, view: View, table: EncodedTable, n_classes: int) -> Any: ...  # noqa: D102
+    def rows(self, view: View, table: EncodedTable, n_classes: int, data: TrainingData | None = None) -> Any: ...  # noqa: D102
     def fit(self, rows: Any, size: int, seed: int, numbers: Sequence[int] | None = None) -> Sequence[Fit]: ...  # noqa: D102
 
 
@@ -96,9 +96,15 @@ class Family:
         plain = [MemberNetwork(rows.view, network)] if 0 in numbers else []
         return plain + [MemberNetwork(rows.view, moved, "fine-tuned") for moved in tuned]
 
-    def rows(self, view: View, table: EncodedTable, n_classes: int) -> Rows:
-        """Rows of a table, as the view shows them, to fit all sizes to."""
-        data = InMemoryData(table)
+    def rows(self, view: View, table: EncodedTable, n_classes: int, data: TrainingData | None = None) -> Rows:
+        """Rows as the view shows them, to fit all sizes to.
+
+        Parameters
+        ----------
+        table : what is fine-tuned by
+        data : what EM learns from, where that is more than the table
+        """
+        data = data or InMemoryData(table)
         options = EstimationOptions(variance_tying=self.variance_tying, level_prior=level_prior(data, n_classes))
         problem = Problem(data, options)
         return Rows(view, table, problem, labelled_naive_bayes(problem, n_classes))

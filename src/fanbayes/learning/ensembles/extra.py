@@ -22,7 +22,11 @@ from fanbayes.data.rebuilt import rebuilt
 from fanbayes.data.state import State, refuse
 from fanbayes.data.table import EncodedTable
 from fanbayes.data.views import Treatment, View
+from fanbayes.learning.data import TrainingData
 from fanbayes.learning.e_step import ThreadPool
+
+# Of the sum of a row's probabilities; single precision is nearer.
+_FURTHEST_FROM_ONE = 1e-3
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,12 @@ class EstimatorFit:
             raise ValueError(
                 f"predict_proba of {_called(self.name, self.estimator)} gives something else than {len(self.known)} "
                 "probabilities of each row; leave it out of extra_members"
+            )
+        off = np.abs(own.sum(axis=1) - 1.0)
+        if off.max(initial=0.0) > _FURTHEST_FROM_ONE:
+            raise ValueError(
+                f"predict_proba of {_called(self.name, self.estimator)} gives a row probabilities that sum to "
+                f"{own[off.argmax()].sum():.4g}, not to 1; wrap it in sklearn.calibration.CalibratedClassifierCV"
             )
         p = np.zeros((table.n_rows, self.n_classes))
         p[:, self.known] = own / own.sum(axis=1, keepdims=True)
@@ -104,8 +114,10 @@ class ExtraFamily:
         """What a member is called."""
         return self.name
 
-    def rows(self, view: View, table: EncodedTable, n_classes: int) -> tuple[View, EncodedTable]:
-        """Rows of a table to fit to: those that have a label."""
+    def rows(
+        self, view: View, table: EncodedTable, n_classes: int, data: TrainingData | None = None
+    ) -> tuple[View, EncodedTable]:
+        """Rows of a table to fit to: those that have a label, and are in memory."""
         return view, table.labelled_only()
 
     def fit(

@@ -18,6 +18,7 @@ from fanbayes.arrays import Floats, Ints, Mask
 from fanbayes.data.table import EncodedTable
 from fanbayes.data.views import TrainingTable, Treatment, View
 from fanbayes.learning.completion import Completions, Imputer, filled, missing_cells
+from fanbayes.learning.data import TrainingData
 from fanbayes.learning.ensembles.candidates import LONE_THREAD, AnyFamily
 from fanbayes.learning.ensembles.folds import Split
 from fanbayes.learning.ensembles.judging import Fold, Judged, fold_of, judged_rows
@@ -45,6 +46,20 @@ N_POINTS_HELD_OUT = 16
 
 
 @dataclass(frozen=True)
+class Elsewhere:
+    """All rows of a table that is not in memory.
+
+    Attributes
+    ----------
+    seen_by : gives them as a view shows them
+    class_cases : (n_classes,), cases of each class
+    """
+
+    seen_by: Callable[[View], TrainingData]
+    class_cases: Floats
+
+
+@dataclass(frozen=True)
 class Training:
     """What all fits have in common.
 
@@ -52,6 +67,7 @@ class Training:
     ----------
     rows : TrainingTable to judge candidates on
     all_rows : TrainingTable to fit members to, of which the former may be a sample
+    elsewhere : all rows indeed, where `all_rows` are only those that fit into memory
     seed : int
     each : `map`, perhaps over threads
     report : told what was done and how many steps it took
@@ -68,6 +84,7 @@ class Training:
     kernels: bool
     groups: Ints | None
     is_split_by_user: bool
+    elsewhere: Elsewhere | None = None
 
 
 @dataclass(frozen=True)

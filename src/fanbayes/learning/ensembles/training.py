@@ -1,7 +1,8 @@
 """How the average is learnt: candidates are judged by rows that they have not seen, and the best are pooled.
 
 If every unit (`race.py`) learns from nearly all rows, its fits are kept, and a member is the mean of as many fits as
-there are units (A0), exactly what was judged. Otherwise members are fitted again, to all rows.
+there are units (A0), exactly what was judged. Otherwise members are fitted again, to all rows. Of rows that do not fit
+into memory, that is what EM does; what fine-tunes its networks, and the forest, learn from those that fit.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def fit_average(
     candidates, judged, imputer_size = find_candidates(training, units, families, fills, most)
     members, pool, log_score = _best(candidates, judged, _class_prior(rows), most)
     weight = rows.table.labelled_only().total_weight
-    is_whole = rows is training.all_rows
+    is_whole = rows is training.all_rows and training.elsewhere is None
     keep = is_whole and all(_labelled_weight(rows, train) >= MOST_ROWS * weight for (train, _), _ in units)
     assert isinstance(families[0], Family)
     generative = replace(families[0], n_init=STARTS_OF_IMPUTER)
@@ -84,7 +85,7 @@ def fit_average(
     average = Average(
         tuple(Member(own) for own in final),
         pool,
-        _class_prior(training.all_rows),
+        _prior_of_all(training),
         Imputer(fits[generative, imputer_size, 0].network, rows.schema, fills),
     )
     return Outcome(average, members, [judged.log_score(m.p) for m in members], log_score)
@@ -98,18 +99,29 @@ def _lone(training: Training, family: AnyFamily) -> Outcome:
     rows = training.all_rows
     fills = np.zeros_like(seldom_missing(rows.table))
     fit = _refit(training, {family: [(1, 0)]})[family, 1, 0]
-    share = 1.0 / (1.0 + rows.table.labelled_only().total_weight)
+    n_cases = rows.table.labelled_only().total_weight
+    if training.elsewhere is not None:
+        n_cases = float(training.elsewhere.class_cases.sum())
+    share = 1.0 / (1.0 + n_cases)
     pool = Pool(np.array([1.0 - share, share]), np.zeros(2), 1.0)
-    average = Average((Member((fit,)),), pool, _class_prior(rows), Imputer(fit.network, rows.schema, fills))
+    average = Average((Member((fit,)),), pool, _prior_of_all(training), Imputer(fit.network, rows.schema, fills))
     member = Candidate("NB", family.treatment, family, 1, 0, (fit,), np.empty((0, rows.n_classes)))
     return Outcome(average, [member], [float("nan")], float("nan"))
 
 
 def _class_prior(rows: TrainingTable) -> Floats:
     """Shares of the classes (n_classes,), each one case more often."""
-    labelled = rows.table.labelled_only()
-    count = 1.0 + np.bincount(rows.labels[rows.labels >= 0], labelled.case_weights, rows.n_classes)
-    return np.asarray(count / count.sum())
+    return _shares(rows.table.class_cases(rows.n_classes)[1:])
+
+
+def _prior_of_all(training: Training) -> Floats:
+    """Shares of the classes among all rows."""
+    elsewhere = training.elsewhere
+    return _class_prior(training.all_rows) if elsewhere is None else _shares(elsewhere.class_cases)
+
+
+def _shares(class_cases: Floats) -> Floats:
+    return np.asarray((1.0 + class_cases) / (1.0 + class_cases).sum())
 
 
 def _labelled_weight(rows: TrainingTable, weights: Floats) -> float:
@@ -135,11 +147,14 @@ def _best(
 
 def _refit(training: Training, wanted: Mapping[AnyFamily, Sequence[Place]]) -> dict[tuple[AnyFamily, int, int], Any]:
     """Fits of families to all rows."""
-    rows = training.all_rows
+    rows, elsewhere = training.all_rows, training.elsewhere
+    if elsewhere is not None and len(wanted) > 1:  # one after the other: each lays out all rows anew
+        return {at: fit for family in wanted for at, fit in _refit(training, {family: wanted[family]}).items()}
     seen, tasks = {}, []
     for family, places in wanted.items():
         view, table = rows.view(family.treatment, rows.labels)
-        seen[family] = family.rows(view, view.mix(table).fused(), rows.n_classes)
+        data = None if elsewhere is None else elsewhere.seen_by(view)
+        seen[family] = family.rows(view, view.mix(table).fused(), rows.n_classes, data)
         for size in dict.fromkeys(size for size, _ in places):
             tasks.append((family, size, sorted({number for other, number in places if other == size})))
     fits = training.each(lambda task: task[0].fit(seen[task[0]], task[1], training.seed, task[2]), tasks)
