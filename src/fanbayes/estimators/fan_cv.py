@@ -155,9 +155,9 @@ class FANClassifierCV(TableClassifier):
         X, y, sample_weight
             As in `FANClassifier.fit`.
         groups : array-like of shape (n_samples,), or str, optional
-            Or the name of a column of X. Rows of a group, such as those of one patient, are held out together. Without groups, copies of a row
-            are: equal rows of a table that has a number which rows that differ seldom share. Other equal rows are
-            taken for different cases and are dealt out over the folds.
+            Or the name of a column of X. Rows of a group, such as those of one patient, are held out together. Without
+            groups, copies of a row are: equal rows of a table that has a number which rows that differ seldom share.
+            Other equal rows are taken for different cases and are dealt out over the folds.
 
         Returns
         -------

@@ -135,7 +135,7 @@ def from_state(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Table
     clf.n_features_in_ = len(clf.schema_.columns)
     if entry(header, "named", bool):
         clf.feature_names_in_ = np.array([c.name for c in clf.schema_.columns], dtype=object)
-    beside = entry(header, "beside", list)
+    beside = entry({"beside": []} | header, "beside", list)
     require(all(type(name) is str for name in beside), "its names of columns are damaged")
     clf._beside = tuple(beside)
     clf._set_state(header, arrays)
