@@ -1,8 +1,10 @@
 """The native core against the definition, on every instruction set of the machine."""
 
 import math
+import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 
 import builders
 import numpy as np
@@ -468,3 +470,15 @@ def test_a_parameter_that_is_no_number_is_noticed(backend, kind, unlabelled):
         numeric[0, 0, 1, cell] = np.nan
         sums = _native.e_step(*inputs(world)[:4], numeric, *inputs(world)[5:], False)[3]
         assert np.isnan(sums[0, 0])
+
+
+@pytest.mark.skipif(not Path("/proc/cpuinfo").exists(), reason="only Linux lists what a processor has")
+def test_backends_are_those_that_the_processor_has():
+    line = re.search(r"^(?:flags|Features)\s*:(.*)$", Path("/proc/cpuinfo").read_text(), re.M)
+    has = set(line[1].split())
+    expected = ["baseline"]
+    if {"avx2", "fma"} <= has:
+        expected.append("avx2")
+        if {"avx512f", "avx512dq", "avx512bw", "avx512vl"} <= has:
+            expected.append("avx512")
+    assert _native.backends() == expected

@@ -9,6 +9,9 @@
 #include "parzen.hpp"
 #include "stars.hpp"
 #include "tree.hpp"
+#ifdef HAVE_X86_KERNELS
+#include "cpu.hpp"
+#endif
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -35,13 +38,9 @@ namespace {
 std::vector<const Kernel*> available_kernels() {
     std::vector<const Kernel*> kernels{&baseline::kernel};
 #ifdef HAVE_X86_KERNELS
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-        kernels.push_back(&avx2::kernel);
-        if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw"))
-            kernels.push_back(&avx512::kernel);
-    }
+    const Cpu cpu = this_cpu();
+    if (cpu.avx2) kernels.push_back(&avx2::kernel);
+    if (cpu.avx512) kernels.push_back(&avx512::kernel);
 #endif
     return kernels;
 }

@@ -4,9 +4,9 @@
 #include "rows.hpp"
 
 #include <algorithm>
-#include <cfloat>
 #include <cmath>
 #include <initializer_list>
+#include <limits>
 #include <numbers>
 
 namespace fanbayes {
@@ -181,7 +181,8 @@ void Inference::sum_out(size_t i, size_t u, double* to) {
             p[v * n_ + c] = from[v * theta_.n_cells + c] + below[v * n_ + c];
             top_[c] = std::max(top_[c], p[v * n_ + c]);
         }
-    for (size_t c = 0; c < n_; ++c) top_[c] = std::max(top_[c], -DBL_MAX);  // where nothing is possible
+    constexpr double least = std::numeric_limits<double>::lowest();  // where nothing is possible
+    for (size_t c = 0; c < n_; ++c) top_[c] = std::max(top_[c], least);
     for (size_t v = 0; v < r; ++v)
         for (size_t c = 0; c < n_; ++c) p[v * n_ + c] -= top_[c];
     kernel->exp(p, p, int64_t(r * n_));
