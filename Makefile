@@ -1,3 +1,4 @@
+PYTHON ?= python3
 PY := .venv/bin/python
 NATIVE := CMakeLists.txt $(wildcard src/native/*)
 
@@ -6,10 +7,10 @@ SECTIONS ?=
 RUN := build/published/$(shell git describe --always --dirty --exclude '*')
 SECONDS ?= 300
 
-.PHONY: test test-slow test-oldest fuzz fuzz-full sanitize lint demo docs docs-output bench bench-scale witnesses compare quality published pages need-data clean
+.PHONY: test test-slow test-oldest fuzz fuzz-full sanitize lint demo wheel docs docs-output bench bench-scale witnesses compare quality published pages need-data clean
 
 .venv/bin/python:
-	python3 -m venv .venv
+	$(PYTHON) -m venv .venv
 
 # Built anew when the native sources or the requirements change; Python sources are used in place.
 .venv/.installed: pyproject.toml $(NATIVE) | .venv/bin/python
@@ -29,9 +30,9 @@ test-oldest: .oldest-venv/.installed
 	.oldest-venv/bin/mkdocs build --strict --quiet --site-dir build/oldest-docs
 
 .oldest-venv/.installed: pyproject.toml tests/oldest.py $(NATIVE)
-	python3 -m venv .oldest-venv
+	$(PYTHON) -m venv .oldest-venv
 	mkdir -p build
-	python3 tests/oldest.py > build/oldest.txt
+	$(PYTHON) tests/oldest.py > build/oldest.txt
 	PIP_CONSTRAINT=build/oldest.txt .oldest-venv/bin/python -m pip install --quiet --disable-pip-version-check \
 		--config-settings build-dir=build/oldest --editable '.[test,docs]'
 	touch $@
@@ -53,7 +54,7 @@ sanitize: .sanitize-venv/.installed
 	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 .sanitize-venv/bin/python -m pytest -n 2 -q $(TESTS)
 
 .sanitize-venv/.installed: pyproject.toml $(NATIVE)
-	python3 -m venv .sanitize-venv
+	$(PYTHON) -m venv .sanitize-venv
 	CXXFLAGS="$(SANITIZE)" LDFLAGS="$(SANITIZE)" .sanitize-venv/bin/python -m pip install --quiet \
 	  --disable-pip-version-check --editable '.[test]' -C build-dir=build/sanitize -C cmake.define.OPTIMISATION=-O1
 	touch $@
@@ -64,10 +65,26 @@ lint: .venv/.installed
 	.venv/bin/mypy
 	.venv/bin/lint-imports
 
-# A minute or two; ends with the table of wins and losses and the path of the page.
-demo: .venv/.installed
-	.venv/bin/fanbayes study real --suite builtin --folds 5 --out build/demo
-	.venv/bin/fanbayes study report build/demo
+# A minute or two after the installation; ends with the table of wins and losses and the path of the page.
+demo: $(if $(wildcard .venv/.installed),.venv/.installed,.venv/.demo)
+	@echo "Comparing NB, FM and FAN on the built-in datasets:"
+	@.venv/bin/fanbayes study real --suite builtin --folds 5 --out build/demo
+	@.venv/bin/fanbayes study report build/demo > /dev/null
+	@echo "The page: build/demo/report.html"
+
+# Only what the demonstration needs. The library comes first and alone, so that what takes time can be told apart.
+.venv/.demo: pyproject.toml $(NATIVE) | .venv/bin/python
+	@echo "1/2 Compiling the native core, which takes some minutes"
+	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@echo "2/2 Installing the libraries that it needs: NumPy, SciPy, scikit-learn and smaller ones"
+	@$(PY) -m pip install --quiet --disable-pip-version-check 'fanbayes[report]'
+	@touch $@
+
+# The source archive and a wheel in dist/, the wheel for as many Linuxes as can be had, and tried without a compiler.
+wheel:
+	$(PYTHON) -m venv --clear build/wheel-venv
+	build/wheel-venv/bin/python -m pip install --quiet --disable-pip-version-check -r release/requirements.txt
+	build/wheel-venv/bin/python release/build.py
 
 docs: .venv/.docs
 	.venv/bin/mkdocs build --strict --quiet
@@ -99,7 +116,7 @@ witnesses: .bench-venv/.installed
 NEW ?= HEAD
 compare:
 	@test -n "$(OLD)" || { echo "Which commits? OLD=commit, and NEW=commit unless it is HEAD"; exit 2; }
-	python3 benchmarks/agreement/compare.py $(OLD) $(NEW)
+	$(PYTHON) benchmarks/agreement/compare.py $(OLD) $(NEW)
 
 # Probabilities against those of other classifiers on the datasets of DATA, or on those that come with the library and those
 # of OpenML that can be reached: hours, but it goes on where it stopped.
@@ -133,9 +150,9 @@ pages: .venv/.installed
 	$(PY) -m fuzz.report
 
 .bench-venv/.installed: pyproject.toml benchmarks/requirements.txt $(NATIVE) $(shell find src/fanbayes -name '*.py')
-	python3 -m venv .bench-venv
+	$(PYTHON) -m venv .bench-venv
 	.bench-venv/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/requirements.txt .
 	touch $@
 
 clean:
-	rm -rf .venv .bench-venv .sanitize-venv build
+	rm -rf .venv .bench-venv .oldest-venv .sanitize-venv build dist
