@@ -199,3 +199,10 @@ def test_results_of_a_run_are_put_where_they_are_published(tmp_path):
 def test_a_run_says_when_where_and_by_what_it_was_made():
     found = environment(("numpy",))
     assert set(found) == {"date", "fanbayes", "commit", "python", "numpy", "platform", "processor", "cores"}
+
+
+def test_the_table_of_coverage_is_that_of_the_benchmark():
+    """`python benchmarks/coverage.py` prints it."""
+    program = [sys.executable, str(ROOT / "benchmarks" / "coverage.py")]
+    printed = subprocess.run(program, check=True, capture_output=True, encoding="utf-8").stdout
+    assert printed.strip() in (ROOT / "docs" / "uncertainty.md").read_text("utf-8")

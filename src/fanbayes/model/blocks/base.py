@@ -152,7 +152,10 @@ class Block(ABC):
         return None
 
     def bootstrap_estimate(self, statistics: Floats, rng: np.random.Generator) -> Parameters:
-        """Mean of the posterior, from rows of drawn weights; what stands for the prior is drawn as well."""
+        """Mean of the posterior, from rows of drawn weights; what stands for the prior is drawn as well.
+
+        Of a block that does not say otherwise, it is the mode, and the prior is as it is.
+        """
         return self.estimate(statistics)
 
     @abstractmethod
