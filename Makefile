@@ -76,8 +76,8 @@ demo: $(if $(wildcard .venv/.installed),.venv/.installed,.venv/.demo)
 .venv/.demo: pyproject.toml $(NATIVE) | .venv/bin/python
 	@echo "1/2 Compiling the native core, which takes some minutes"
 	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --editable .
-	@echo "2/2 Installing the libraries that it needs: NumPy, SciPy, scikit-learn and smaller ones"
-	@$(PY) -m pip install --quiet --disable-pip-version-check 'fanbayes[report]'
+	@echo "2/2 Installing the libraries that it needs: NumPy, SciPy, scikit-learn, pandas and others"
+	@$(PY) -m pip install --quiet --disable-pip-version-check 'fanbayes[files,report]'
 	@touch $@
 
 # The source archive and a wheel in dist/, the wheel for as many Linuxes as can be had, and tried without a compiler.
