@@ -44,7 +44,7 @@ SECTIONS = [
     "nb_tree",
     "coverage",
 ]
-SCALE = ["scale"]
+SCALE = ["scale", "scale_dask"]
 PEERS = ["numpy", "scipy", "scikit-learn", "stepmix", "pomegranate", "lightgbm", "pyagrum"]
 PEERS += ["pyarrow", "dask", "dask-ml", "pyspark"]
 

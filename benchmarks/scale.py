@@ -1,8 +1,8 @@
 """FAN of tables larger than memory: 15 discrete and 5 continuous columns of Parquet, components chosen.
 
-Every size has a process of its own, which is given the first files of one table. A pass is an E-step over all rows, by two
-threads, of the network that was chosen; its time is the least of five. Where other work shares the machine, only times
-of the processor tell much.
+Every size has a process of its own, which is given the first files of one table. A pass is an E-step over all rows, by
+two threads, of the network that was chosen; its time is the least of five. Where other work shares the machine, only
+times of the processor tell much.
 """
 
 from __future__ import annotations
@@ -67,17 +67,17 @@ def run(rows: list[int] | None = None) -> list[Result]:
             f"FAN, components chosen, {what}: peak of anonymous memory{missed}",
             largest["peak"] / 1e9, 2, "less", "GB", {"sizes": found},
         ),
-        Result(f"pass over {what} on disk / in memory, a row", of_pass("seconds"), 1.5, "less", detail={"note": mapped}),
-        Result(f"pass over {what} on disk / in memory, a row, processor", of_pass("processor seconds"), 1.5, "less"),
+        Result(f"pass over {what}, on disk / in memory", of_pass("seconds"), 1.5, "less", detail={"note": mapped}),
+        Result(f"pass over {what}, on disk / in memory, processor", of_pass("processor seconds"), 1.5, "less"),
         of_time("reading, and as many passes for all, processor", equal),
         of_time("whole fits, processor", [each["processor seconds"] for each in found], f"EM took {took} passes"),
         of_time("whole fits, clock", [each["seconds"] for each in found], f"EM took {took} passes"),
         *(
-            Result(f"FAN, {what}: {what_of}, processor", largest[f"processor seconds{key}"], unit="s",
-                   detail={"by the clock": largest[f"seconds{key}"]})
-            for what_of, key in (
-                ("whole fit, components chosen", ""), ("Parquet read twice, and encoded", " reading"), ("a pass", " a pass")
+            Result(
+                f"FAN, {what}: {part}, processor", largest[f"processor seconds{key}"], unit="s",
+                detail={"by the clock": largest[f"seconds{key}"]},
             )
+            for part, key in (("whole fit", ""), ("Parquet read twice, and encoded", " reading"), ("a pass", " a pass"))
         ),
     ]  # fmt: skip
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -39,7 +41,7 @@ def draw(n_rows: int, number: int) -> tuple[list[NDArray[np.int8]], list[NDArray
 
 
 def piece(n_rows: int, number: int) -> pa.Table:
-    """A piece as a table: categories are texts, as most tables have them."""
+    """A piece as a table."""
     codes, numbers, y = draw(n_rows, number)
     columns: dict[str, Any] = {f"c{j}": _texts(code, f"level {j}-") for j, code in enumerate(codes)}
     columns |= {f"x{j}": x for j, x in enumerate(numbers)}
@@ -48,7 +50,7 @@ def piece(n_rows: int, number: int) -> pa.Table:
 
 def _texts(codes: NDArray[np.int8], name: str) -> pa.Array:
     levels = [f"{name}{k}" for k in range(int(codes.max()) + 1)]
-    return pa.DictionaryArray.from_arrays(codes, levels).dictionary_decode()
+    return pa.DictionaryArray.from_arrays(codes, levels)
 
 
 @contextmanager
@@ -59,10 +61,15 @@ def files(n_rows: int, rows_a_file: int = ROWS_A_FILE) -> Iterator[list[str]]:
         free = shutil.disk_usage(folder).free
         if free < 4 * n_rows * _BYTES_A_ROW:
             raise OSError(f"{n_rows:,} rows need {4 * n_rows * _BYTES_A_ROW:,} bytes in {folder}; {free:,} are free")
-        found = []
-        for number, at in enumerate(range(0, n_rows, rows_a_file)):
-            found.append(str(folder / f"{number:05}.parquet"))
-            pq.write_table(piece(min(rows_a_file, n_rows - at), number), found[-1])
-        yield found
+        firsts = range(0, n_rows, rows_a_file)
+        paths = [str(folder / f"{number:05}.parquet") for number in range(len(firsts))]
+
+        def write(number: int) -> None:
+            table = piece(min(rows_a_file, n_rows - firsts[number]), number)
+            pq.write_table(table, paths[number], store_schema=False)  # so that texts are texts
+
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            list(pool.map(write, range(len(firsts))))
+        yield paths
     finally:
         shutil.rmtree(folder, ignore_errors=True)
