@@ -52,17 +52,17 @@ def compile_model(clf: TableClassifier) -> CompiledModel:
     TypeError
         If there is no such form of it.
     """
-    if not isinstance(clf, TableClassifier):
+    if isinstance(clf, TableClassifier):
+        check_is_fitted(clf)
+    predictor = getattr(clf, "_predictor", None)
+    if not isinstance(predictor, NetworkPredictor | Average):
         raise TypeError(f"only {_SUPPORTED} can be compiled, not {type(clf).__name__}")
-    check_is_fitted(clf)
-    predictor = clf._predictor
     views = _Views(FURTHEST if isinstance(predictor, Average) else _FURTHEST)
-    if isinstance(predictor, NetworkPredictor):
-        compiled: CompiledNetwork | CompiledAverage = _network(predictor.network, views.number(predictor.view))
-    elif isinstance(predictor, Average):
+    compiled: CompiledNetwork | CompiledAverage
+    if isinstance(predictor, Average):
         compiled = _average(predictor, views)
     else:
-        raise TypeError(f"only {_SUPPORTED} can be compiled, not {type(clf).__name__}")
+        compiled = _network(predictor.network, views.number(predictor.view))
     classes, columns = tuple(clf.classes_.tolist()), clf.schema_.columns
     return CompiledModel(type(clf).__name__, classes, columns, clf.class_prior_, tuple(views.compiled), compiled)
 
