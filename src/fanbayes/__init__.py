@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from fanbayes.estimators.nb_tree import NBTreeClassifier
     from fanbayes.estimators.tan import TANClassifier
     from fanbayes.files.model_file import ModelFileError, load, save
+    from fanbayes.pages.report import report
 
 __version__ = "0.1.0"
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
     "load",
     "metrics",
     "plotting",
+    "report",
     "save",
     "significance",
 ]
@@ -62,6 +64,7 @@ _WHERE = {
     "fanbayes.decisions.costs": ["decide"],
     "fanbayes.decisions.priors": ["adjust_prior", "estimate_prior"],
     "fanbayes.files.model_file": ["ModelFileError", "load", "save"],
+    "fanbayes.pages.report": ["report"],
 }
 _MODULES = ("datasets", "metrics", "plotting", "significance")
 

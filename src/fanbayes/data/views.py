@@ -92,6 +92,22 @@ class Encodings:
         """Some of the rows."""
         return Encodings(self.schemas, tuple(table.only(rows) for table in self.tables))
 
+    def without(self, feature: int) -> Encodings:
+        """The rows with one feature missing, given by its position; whether it had a value is not known either."""
+        tables = []
+        for schema, table in zip(self.schemas, self.tables):
+            n_narrow, n_discrete = table.layout.n_narrow, table.layout.n_discrete
+            narrow, wide, numbers = table.narrow.copy(), table.wide.copy(), table.numbers.copy()
+            for k in np.flatnonzero(schema.feature_of == feature).tolist():
+                if k < n_narrow:
+                    narrow[:, k] = table.layout.n_levels[k]
+                elif k < n_discrete:
+                    wide[:, k - n_narrow] = table.layout.n_levels[k]
+                else:
+                    numbers[:, k - n_discrete] = np.nan
+            tables.append(replace(table, narrow=narrow, wide=wide, numbers=numbers))
+        return Encodings(self.schemas, tuple(tables))
+
     def clipped(self, furthest: float) -> Encodings:
         """Numbers within so many standard deviations."""
         tables = (replace(t, numbers=np.clip(t.numbers, -furthest, furthest)) for t in self.tables)

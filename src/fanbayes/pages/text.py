@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fanbayes.evaluation.significance import WinLoss
+
+TREATMENTS = {"none": "as they are", "mdlp": "binned", "decorrelate": "decorrelated", "normal_scores": "normal scores"}
+"""How the members of an average see the continuous columns."""
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -32,3 +39,14 @@ def run_text(run: Mapping[str, object]) -> str:
     """When, by which code and with what a run was made."""
     facts = ", ".join(f"{name} {value}" for name, value in run.items() if name not in ("date", "records"))
     return f"{run['date']}: {facts}"
+
+
+def significant(x: NDArray[np.float64], digits: int) -> list[Any]:
+    """Numbers of any shape as nested lists, by so many significant digits: short as text.
+
+    >>> significant(np.array([[1 / 3, 12345.678]]), 3)
+    [[0.333, 12300.0]]
+    """
+    rounded = np.array([float(f"{value:.{digits}g}") for value in x.ravel().tolist()])
+    nested: list[Any] = rounded.reshape(x.shape).tolist()
+    return nested
