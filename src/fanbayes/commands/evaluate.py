@@ -21,10 +21,7 @@ from fanbayes.commands.output import (
 )
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from fanbayes.commands.rows import Reading
-    from fanbayes.estimators.tabular import TableClassifier
 
 _DEFAULT_FOLDS = 10
 _OF_SHARES = ("accuracy", "conditional_entropy", "brier")  # measures that tell something of them
@@ -243,6 +240,7 @@ def _test(
     """Predictions of rows by a model, and by others that learn from the same table."""
     import numpy as np
 
+    from fanbayes.commands.rows import read_labelled_for
     from fanbayes.evaluation.comparison import Predictions, differences, learnt, log_proba_of
     from fanbayes.evaluation.confusion import class_report
     from fanbayes.evaluation.peers import PEERS, peer
@@ -253,12 +251,12 @@ def _test(
     if train is not None and not peers:
         raise WrongUse("--train is what --against learns from: name some of hgb, logistic, forest, or leave it out.")
     clf = load(path)
-    X, labels = _read_labelled_for(clf, rows, target, reading, allow_missing_columns=allow_missing_columns)
+    X, labels = read_labelled_for(clf, rows, target, reading, allow_missing_columns=allow_missing_columns)
     classes = clf.classes_.tolist()
     with warnings_as_notes():
         found = {path.name: Predictions(labels, clf.predict_log_proba(X), classes)}
         if train is not None:
-            known, y = _read_labelled_for(clf, train, target, reading)
+            known, y = read_labelled_for(clf, train, target, reading)
             is_discrete = [column.kind == "discrete" for column in clf.schema_.columns]
             for name in peers:
                 other = learnt(peer(name, is_discrete, seed, n_jobs), known, y)
@@ -276,43 +274,6 @@ def _test(
     ]
     summary = {"model": str(path), "data": rows.stem, "rows": len(labels), "classes": classes, "report": report}
     return Evaluation(about, found, differences(found, path.name), summary)
-
-
-def _read_labelled_for(
-    clf: TableClassifier, path: Path, target: str, reading: Reading, *, allow_missing_columns: bool = False
-) -> tuple[Any, NDArray[Any]]:
-    """Labelled rows as a model wants them, and their labels: classes of the model, or text that it does not know."""
-    import narwhals as nw
-    import numpy as np
-
-    from fanbayes.commands.rows import read_for
-    from fanbayes.files.dataset import column_names, near
-
-    if target in (column.name for column in clf.schema_.columns):
-        raise WrongUse(f"--target {options.pasted([target])}: the model uses this column as a feature.")
-    names = column_names(path, encoding=reading.encoding, separator=reading.separator)
-    if target not in names:
-        raise WrongUse(f"{path} has no column {target!r}; {near(target, names)}")
-    X, kept = read_for(clf, path, reading, keep=[target], allow_missing_columns=allow_missing_columns)
-    texts = np.array(kept[target], dtype=object)
-    known = np.flatnonzero([text is not None for text in texts])
-    if len(known) < 2:
-        raise WrongUse(f"rows of {path} with a label in {target!r}: {len(known)}; two at least are needed.")
-    if len(known) < len(texts):
-        note(f"{len(texts) - len(known)} rows of {path} have no label, and are left out.")
-        X = X[known] if isinstance(X, np.ndarray) else nw.from_native(X, eager_only=True)[known].to_native()
-    class_of = {str(label): label for label in clf.classes_.tolist()}
-    by_value = {_value(text): label for text, label in class_of.items()}
-    labels = [class_of.get(text, by_value.get(_value(text), text)) for text in texts[known].tolist()]
-    return X, np.array([*labels, None], dtype=object)[:-1]
-
-
-def _value(text: str) -> float | str:
-    """The number that a label is, so that 1.0 is 1; else the text."""
-    try:
-        return float(text)
-    except ValueError:
-        return text
 
 
 @contextmanager

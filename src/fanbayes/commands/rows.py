@@ -10,6 +10,7 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
+from numpy.typing import NDArray
 
 from fanbayes.commands.options import names, pasted
 from fanbayes.commands.output import WrongUse, note, shortened, warnings_as_notes
@@ -18,7 +19,7 @@ from fanbayes.data.schema import Column
 from fanbayes.data.sources import Level, kind_of
 from fanbayes.data.traps import Unseen, absent_trap, unseen_trap
 from fanbayes.estimators.tabular import TableClassifier
-from fanbayes.files.dataset import MISSING, Dataset, DatasetError, column_names, read_table
+from fanbayes.files.dataset import MISSING, Dataset, DatasetError, column_names, near, read_table
 
 _HEADER = "(does the first line hold the names?)"
 _ENCODING = {
@@ -134,6 +135,37 @@ def read_for(
         return np.array(given, dtype=object).T, kept
     clf.allow_missing_columns |= allow_missing_columns
     return nw.from_dict(series).to_native(), kept
+
+
+def read_labelled_for(
+    clf: TableClassifier, path: Path, target: str, reading: Reading, *, allow_missing_columns: bool = False
+) -> tuple[Any, NDArray[Any]]:
+    """Labelled rows as a model wants them, and their labels: classes of the model, or text that it does not know."""
+    if target in (column.name for column in clf.schema_.columns):
+        raise WrongUse(f"--target {pasted([target])}: the model uses this column as a feature.")
+    there = column_names(path, encoding=reading.encoding, separator=reading.separator)
+    if target not in there:
+        raise WrongUse(f"{path} has no column {target!r}; {near(target, there)}")
+    X, kept = read_for(clf, path, reading, keep=[target], allow_missing_columns=allow_missing_columns)
+    texts = np.array(kept[target], dtype=object)
+    known = np.flatnonzero([text is not None for text in texts])
+    if len(known) < 2:
+        raise WrongUse(f"rows of {path} with a label in {target!r}: {len(known)}; two at least are needed.")
+    if len(known) < len(texts):
+        note(f"{len(texts) - len(known)} rows of {path} have no label, and are left out.")
+        X = X[known] if isinstance(X, np.ndarray) else nw.from_native(X, eager_only=True)[known].to_native()
+    class_of = {str(label): label for label in clf.classes_.tolist()}
+    by_value = {_value(text): label for text, label in class_of.items()}
+    labels = [class_of.get(text, by_value.get(_value(text), text)) for text in texts[known].tolist()]
+    return X, np.array([*labels, None], dtype=object)[:-1]
+
+
+def _value(text: str) -> float | str:
+    """The number that a label is, so that 1.0 is 1; else the text."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def _with_options(error: DatasetError, target: str | None = None) -> DatasetError:

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fanbayes.commands import options
-from fanbayes.commands.output import block, print_json, print_table, screen, shortened
+from fanbayes.commands.output import (
+    WrongUse,
+    block,
+    note,
+    print_json,
+    print_table,
+    require_target,
+    screen,
+    shortened,
+    warnings_as_notes,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -16,8 +27,6 @@ if TYPE_CHECKING:
 
 MOST_COMPONENTS = 40
 MOST_NODES = 100
-# How the members of an average see the continuous columns.
-_COLUMNS = {"none": "as they are", "mdlp": "binned", "decorrelate": "decorrelated", "normal_scores": "normal scores"}
 _LEGEND = (
     "Size: number of components. Strength: how much fine-tuning holds on to what EM found. Log score: of rows held "
     "out. Weight: in the mean of the members' probabilities; exponent: in their product."
@@ -27,12 +36,53 @@ _LEGEND = (
 def show(
     model: options.ModelFile,
     top: Annotated[int, typer.Option("--top", min=1, help="Most features to list.")] = 20,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            "--html",
+            metavar="FILE",
+            help="Write a page that opens offline: features and their distributions, components, what-if.",
+        ),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            "--data", metavar="ROWS", exists=True, dir_okay=False, help="Labelled rows to judge it by, on the page."
+        ),
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option("--target", "-t", metavar="COLUMN", help="Column of the classes in these rows.")
+    ] = None,
+    missing: options.Missing = None,
+    allow_missing_columns: options.AllowMissingColumns = False,
+    separator: options.Separator = None,
+    encoding: options.Encoding = None,
+    decimal: options.Decimal = ".",
     json: options.Json = False,
 ) -> None:
     """Show a model: its size, priors and components, and what each feature tells about the class."""
+    if (data is None) != (target is None):
+        raise WrongUse("--data and --target belong together: rows, and the column that holds their classes.")
+    if data is not None and html is None:
+        raise WrongUse("--data is for the page: name it with --html page.html.")
+    if html is not None:
+        require_target(html, model, data)
+
     from fanbayes.files.model_file import load
 
-    about = load(model).describe()
+    clf = load(model)
+    if html is not None:
+        from fanbayes.commands.rows import Reading, read_labelled_for
+        from fanbayes.pages.report import report
+
+        reading = Reading(missing, separator, encoding, decimal)
+        rows: tuple[Any, Any] = (None, None)
+        if data is not None and target is not None:
+            rows = read_labelled_for(clf, data, target, reading, allow_missing_columns=allow_missing_columns)
+        with warnings_as_notes():
+            report(clf, *rows, title=model.stem).save(html)
+        note(f"the page is {html}.")
+    about = clf.describe()
     if json:
         print_json({"file": str(model), **about})
     else:
@@ -52,12 +102,14 @@ def score_text(log_score: float) -> str:
 
 def print_members(console: Console, members: list[dict[str, Any]]) -> None:
     """A table of the members of an average, and whether some of them hold training rows."""
+    from fanbayes.pages.text import TREATMENTS
+
     rows = [
         [
             str(number),
             m["model"],
             str(m["n_components"] or ""),
-            _COLUMNS.get(m["treatment"], m["treatment"]),
+            TREATMENTS.get(m["treatment"], m["treatment"]),
             "" if m["strength"] != m["strength"] else f"{m['strength']:g}",
             str(m["n_fits"]),
             score_text(m["log_score"]),
