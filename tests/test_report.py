@@ -123,6 +123,11 @@ def test_measures_are_those_of_scikit_learn(fan, html):
     assert measures["ROC area"][0] == pytest.approx(roc_auc_score(y == fan.classes_[1], proba[:, 1]))
     prior = np.tile(fan.class_prior_, (len(y), 1))
     assert measures["Log loss"][1] == pytest.approx(log_loss(y, prior, labels=fan.classes_))
+    # A row without a label is left out, and y may be the name of a column.
+    few = X.assign(outcome=np.where(np.arange(len(y)) < 200, y, None))
+    found = payload(fanbayes.report(fan, few, "outcome").html)["quality"]
+    assert found["n_rows"] == 200
+    assert found["measures"][0][1] == pytest.approx(fan.score(X[:200], y[:200]))
 
 
 def test_the_most_surprising_rows_come_first(fan, html):

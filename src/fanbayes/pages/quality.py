@@ -68,7 +68,7 @@ def judge(clf: TableClassifier, X: Any, y: Any) -> Judged:
     """
     if is_dask(X) or batches_of(X) is not None:
         raise TypeError("a report is made of rows in memory; give it some of them, such as dataset.head(10_000)")
-    X, y, _ = named_columns(X, y, None)
+    X, y = named_columns(X, y=y)
     rows = clf._encode(X, clf._predictor.schemas)
     y = read_labels(y, rows.tables[0].n_rows)
     known = np.flatnonzero(is_labelled(y))
