@@ -343,6 +343,7 @@ class FANClassifier(_HiddenClassifier):
         return 10
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class FMClassifier(_HiddenClassifier):
     """Finite mixture: sum_h p(h) p(c | h) prod_i p(x_i | h), equation (11) of Monti & Cooper (1999).
 
@@ -353,8 +354,11 @@ class FMClassifier(_HiddenClassifier):
     ----------
     n_components : "auto" or int, default="auto"
         Number of values of the hidden variable; "auto" tries 1, 2, ... and keeps the best score.
+    criterion : {"icl", "bic", "aic", "cs"}, default="aic"
+        Score by which "auto" chooses. On two halves of a suite of datasets AIC gave the lower log loss and the higher
+        accuracy, with more components than the others, as FM has to tell the classes apart by components alone.
     max_components : int or None, default=None
-        Most components that "auto" tries; None is 10 and two for each class.
+        Most components that "auto" tries; None is 20 and four for each class.
 
     Examples
     --------
@@ -365,10 +369,12 @@ class FMClassifier(_HiddenClassifier):
     178
     """
 
+    criterion: Criterion = "aic"
+
     _kinds = (("component", "class | component"),)
 
     def _structure(self, n_classes: int, n_components: int) -> Structure:
         return finite_mixture(n_classes, n_components)
 
     def _most_components(self, n_classes: int) -> int:
-        return 10 + 2 * n_classes
+        return 20 + 4 * n_classes
