@@ -64,10 +64,9 @@ class FANClassifierCV(TableClassifier):
         How many candidates and starts are tried, and how many members may remain.
     cv : int, splitter or iterable of (train, test) indices, optional
         How rows are held out. An integer is a number of stratified folds; with fewer than two labelled rows a fold
-        there is nothing to judge by, and the only member is naive Bayes. By default five folds, up to 300 labelled rows
-        dealt out twice, three above 5,000 rows; above 20,000 (less if columns and classes are many) a sample of so many
-        rows is judged on. Where less than three quarters of the cases are learnt from at a time, members are fitted
-        again to all rows.
+        there is nothing to judge by, and the only member is naive Bayes. By default five folds, three above 5,000 rows;
+        above 20,000 (less if columns and classes are many) a sample of so many rows is judged on. Where less than three
+        quarters of the cases are learnt from at a time, members are fitted again to all rows.
     memory : int or str, default="1GB"
         What the rows of a table that is read in batches, or lies on a cluster, may take here. Of a larger table it is
         a sample that candidates are judged on, and that fine-tuning, forest, cuts, normal scores, correlations and

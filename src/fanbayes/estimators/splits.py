@@ -14,8 +14,6 @@ from fanbayes.data.views import TrainingTable
 from fanbayes.data.warning import warn
 from fanbayes.learning.ensembles.folds import Split, deal
 
-# Most labelled cases with which folds are dealt so many times.
-REPEATS = {300: 2}
 # Of more cases members are fitted once, to all of them, and judged in three folds.
 ONE_FIT_ABOVE = 5_000
 # Of more rows, and of more cells times classes, a sample is judged on.
@@ -111,7 +109,7 @@ def units_of(
 ) -> tuple[TrainingTable, Ints | None, list[tuple[Split, int]]]:
     """Rows to judge candidates on, their groups, and splits of them, each with the seed of what is learnt from it.
 
-    Where `cv` is None, few rows are dealt out to folds several times, and of many rows a sample is judged on.
+    Where `cv` is None, of many rows a sample is judged on.
     """
     is_labelled = cases.labels >= 0
     n = int(is_labelled.sum())
@@ -128,14 +126,7 @@ def units_of(
         return rows, groups, [(split, seed) for split in dealt[:n_units]]
     n_cases = n if cases.weights is None else max(n, cases.weights[is_labelled].sum())  # however little each weighs
     n_folds = 5 if n_cases <= ONE_FIT_ABOVE else 3
-    repeats = next((k for most, k in REPEATS.items() if n_cases <= most), 1)
-    units: list[tuple[Split, int]] = []
-    for k in range(repeats):
-        dealt = split_rows(n_folds, cases, rows.table, seed + k, groups)
-        if not dealt:  # and so it would be with any other seed
-            break
-        units += [(split, seed + k) for split in dealt]
-    return rows, groups, units
+    return rows, groups, [(split, seed) for split in split_rows(n_folds, cases, rows.table, seed, groups)]
 
 
 def read_groups(groups: Any, cases: Labelled) -> NDArray[np.intp] | None:

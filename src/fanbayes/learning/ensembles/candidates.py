@@ -123,12 +123,12 @@ class Rows:
 def library(effort: Effort, has_numbers: bool, n_classes: int, n_cases: float) -> list[Family]:
     """Families to try; the first is generative and sees the columns as they are."""
     most = min(max(4, MOST_STATES // n_classes), max(2, n_cases / CASES_PER_COMPONENT))
-    n_init = {"fast": 1, "default": 2, "best": 4}[effort]
-    strengths = STRENGTHS[::2] if effort == "fast" else STRENGTHS
+    n_init = 4 if effort == "best" else 1
+    strengths = {"fast": STRENGTHS[2:], "default": STRENGTHS[::2], "best": STRENGTHS}[effort]
     ways: list[tuple[Treatment, Tying]] = [("none", "none")]
     if has_numbers:
         ways = [("mdlp", "none"), ("normal_scores", "none"), ("decorrelate", "all")]
     dense = tuple(h for h in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32) if h <= most)
-    sizes = dense if effort == "best" else tuple(h for h in (1, 2, 4, 8, 16, 32) if h <= most)
+    sizes = dense if effort == "best" else tuple(h for h in (1, 4, 16, 32) if h <= most)
     generative = Family("none", "none", (), dense, n_init)
     return [generative, *(Family(*way, strengths, sizes, n_init) for way in ways)]

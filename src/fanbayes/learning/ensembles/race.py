@@ -25,7 +25,7 @@ from fanbayes.learning.ensembles.judging import Fold, Judged, fold_of, judged_ro
 from fanbayes.learning.ensembles.members import Fit, MemberNetwork
 from fanbayes.learning.ensembles.nb_forest import fit_forest
 from fanbayes.learning.ensembles.parallel import Map
-from fanbayes.learning.ensembles.stacking import stack
+from fanbayes.learning.ensembles.stacking import stack, weightiest
 from fanbayes.learning.kernel_density import fit_kernel
 
 Report = Callable[[str, int], None]
@@ -36,7 +36,7 @@ OWN_NAMES = ("NB", "FAN", "kernel", "NB forest")  # of kinds of candidates
 # Sizes grow until the score of the rows held out by the first unit has not risen for so many of them: two where these
 # rows are few and their score is mostly chance.
 PATIENCE = 2
-PATIENCE_FROM, LESS_PATIENCE = 1_000, 1
+PATIENCE_FROM, LESS_PATIENCE = 500, 1
 # Cases held out that choose, of all candidates, those that the other units fit as well.
 ENOUGH_FOR_RACE = 200
 # Kernel densities are tried on at most so many rows: of more their centres are a sample too small to compete.
@@ -177,7 +177,8 @@ def find_candidates(
     if kernels:
         report("kernel densities", 1)
     found = _collected(first, folds, grown, judged, rows.n_classes)
-    for family, own in zip(others, _raced(of, each, others, beginnings, folds, grown, most)):
+    rivals = [c.p for c in without_folds]
+    for family, own in zip(others, _raced(of, each, others, beginnings, folds, grown, judged, rivals, most)):
         found += _collected(family, views[family.treatment], own, judged, rows.n_classes)
     return found + without_folds, judged, size
 
@@ -189,12 +190,14 @@ def _raced(
     beginnings: Sequence[Grown],
     folds: Sequence[Fold],
     known: Sequence[Grown],
+    judged: Judged,
+    rivals: Sequence[Floats],
     most: int,
 ) -> list[list[Grown]]:
     """What the units say of each family: the first ones of all sizes, the others only of what may become a member.
 
-    The units of the race are as many as hold out ENOUGH_FOR_RACE cases. By these the candidates are weighed, and those
-    of the greatest weights go on.
+    The units of the race are as many as hold out ENOUGH_FOR_RACE cases. By these the candidates are weighed, together
+    with those that need no folds, and those of the greatest weights go on.
 
     Parameters
     ----------
@@ -202,6 +205,8 @@ def _raced(
     beginnings : what the first unit says, which has chosen the sizes
     folds : of the first family; the same rows are held out by those of others
     known : what the units say of the first family, which competes with the others
+    judged : all rows held out
+    rivals : (n_judged, n_classes) each, what the candidates that need no folds say of them
     most : how many may become members
     """
     n_cases = np.cumsum([fold.held_out.total_weight for fold in folds])
@@ -218,9 +223,11 @@ def _raced(
         return grown
     runners = [(k, at) for k, g in enumerate([known, *grown]) for at in g[0].fits]
     p = [[g[unit].p for unit in range(n_race)] for g in [known, *grown]]
-    log_p = np.array([np.concatenate([f.log_truth(own[at]) for f, own in zip(folds, p[k])]) for k, at in runners])
+    of_rivals = [[p[np.searchsorted(judged.rows, f.rows)] for f in folds[:n_race]] for p in rivals]
+    everyone = [[own[at] for own in p[k]] for k, at in runners] + of_rivals
+    log_p = np.array([np.concatenate([f.log_truth(own) for f, own in zip(folds, each_p)]) for each_p in everyone])
     cases = np.concatenate([fold.held_out.case_weights for fold in folds[:n_race]])
-    ahead = {runners[k] for k in np.argsort(-stack(log_p.T, cases), kind="stable")[:most]}
+    ahead = {runners[k] for k in weightiest(stack(log_p.T, cases), most) if k < len(runners)}
     wanted = [[at for at in g[0].fits if (k, at) in ahead] for k, g in enumerate(grown, 1)]
     go_on(range(n_race, len(folds)), wanted)
     return grown

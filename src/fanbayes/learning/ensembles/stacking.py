@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from fanbayes.arrays import Floats
+from fanbayes.arrays import Floats, Ints
 
 # Cases that are added to every member: what tells two of them apart must be worth more.
 ALPHA = 0.1
 # The search ends with the step that is expected to gain less than half of this for each case.
 TOLERANCE = 1e-12
 MOST_STEPS = 200
+# Members are dropped, least weights first, as long as all that is dropped weighs less.
+NEGLIGIBLE = 0.05
 
 
 def stack(log_scores: Floats, cases: Floats, alpha: float = ALPHA) -> Floats:
@@ -52,3 +54,10 @@ def stack(log_scores: Floats, cases: Floats, alpha: float = ALPHA) -> Floats:
             length /= 2
         v = v * (1 + length * step)
     return np.asarray(v / v.sum())
+
+
+def weightiest(weights: Floats, most: int) -> Ints:
+    """Numbers of the members of the greatest weights, these first: not more than `most`, and as many as matter."""
+    order = np.argsort(-weights, kind="stable")
+    enough = 1 + int(np.searchsorted(np.cumsum(weights[order]), 1 - NEGLIGIBLE))
+    return np.asarray(order[: min(enough, most)])

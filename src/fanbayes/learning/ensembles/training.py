@@ -24,12 +24,10 @@ from fanbayes.learning.ensembles.members import Fit, Member
 from fanbayes.learning.ensembles.nb_forest import fit_forest
 from fanbayes.learning.ensembles.pool import FLOOR, Pool, fit_pool
 from fanbayes.learning.ensembles.race import Candidate, Place, Training, find_candidates
-from fanbayes.learning.ensembles.stacking import stack
+from fanbayes.learning.ensembles.stacking import stack, weightiest
 
 # Fits of units are kept if each has learnt from this share of the cases.
 MOST_ROWS = 0.75
-# Members are dropped, least weights first, as long as all that is dropped weighs less.
-NEGLIGIBLE = 0.05
 _MOST_MEMBERS: dict[Effort, int] = {"fast": 6, "default": 10, "best": 20}
 # Starts of the network that fills in missing values: there is only one of it, and everything hangs on it.
 STARTS_OF_IMPUTER = 6
@@ -134,10 +132,7 @@ def _best(
     """Candidates that matter, the weightiest first, how they and the classes' shares are pooled, and its log score."""
     rows = np.arange(len(judged.rows))
     truth = np.stack([c.p[rows, judged.labels] for c in candidates], axis=1)
-    weights = stack(np.log(truth + FLOOR), judged.cases)
-    order = np.argsort(-weights, kind="stable")
-    enough = 1 + int(np.searchsorted(np.cumsum(weights[order]), 1 - NEGLIGIBLE))
-    kept = [candidates[k] for k in order[: min(enough, most)]]
+    kept = [candidates[k] for k in weightiest(stack(np.log(truth + FLOOR), judged.cases), most)]
     p = np.stack([*(c.p for c in kept), np.tile(prior, (len(rows), 1))])
     pool, log_score = fit_pool(p, judged.labels, judged.cases, judged.key)
     order = np.argsort(-pool.weights[:-1], kind="stable")
