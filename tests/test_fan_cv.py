@@ -86,8 +86,8 @@ def assert_sound(clf, X):
 # ---------------------------------------------------------------- the race
 
 
-def test_units_after_the_race_fit_what_may_become_a_member(monkeypatch):
-    monkeypatch.setattr(race, "ENOUGH_FOR_RACE", 20)  # rows of the first two of five units
+def fits_of_units(monkeypatch, columns, y):
+    """What each of five units fits of each family, the generative one first; two of them are the race."""
     grow, grown = race._grow, {}
 
     def watched(family, fold, n_classes, seed, wanted):
@@ -95,10 +95,20 @@ def test_units_after_the_race_fit_what_may_become_a_member(monkeypatch):
         grown.setdefault(family, []).append(set(found.fits))
         return found
 
-    monkeypatch.setattr(race, "_grow", watched)
+    with monkeypatch.context() as patch:
+        patch.setattr(race, "ENOUGH_FOR_RACE", len(y) // 3)
+        patch.setattr(race, "_grow", watched)
+        clf = FANClassifierCV(random_state=0, n_jobs=1, cv=5).fit(pd.DataFrame(columns), y)
+    return clf, list(grown.values())
+
+
+def n_after_race(others):
+    return sum(len(places[-1]) for places in others)
+
+
+def test_units_after_the_race_fit_what_may_become_a_member(monkeypatch):
     columns, y = mixed(60)
-    clf = FANClassifierCV(random_state=0, n_jobs=1, cv=5).fit(pd.DataFrame(columns), y)
-    first, *others = grown.values()
+    clf, (first, *others) = fits_of_units(monkeypatch, columns, y)
     assert first[0] == first[4]  # they fill in what is missing
     assert [len(o) for o in (first, *others)] == [5] * 4
     assert all(places[1] == places[0] >= places[2] == places[4] for places in others)
@@ -106,6 +116,19 @@ def test_units_after_the_race_fit_what_may_become_a_member(monkeypatch):
     assert before > training._MOST_MEMBERS["default"] >= after
     n_fits = dict(zip(clf.members_["model"], clf.members_["n_fits"]))
     assert n_fits.get("FAN", n_fits.get("NB")) == 5
+
+
+def test_the_race_knows_what_the_forest_says(monkeypatch):
+    columns, y = mixed(500)
+    honest, forest = fits_of_units(monkeypatch, columns, y)[1], race._forest
+
+    def knows_all(training, folds, judged):
+        return replace(forest(training, folds, judged), p=0.01 + 0.98 * np.eye(2)[judged.labels])
+
+    monkeypatch.setattr(race, "_forest", knows_all)
+    beaten = fits_of_units(monkeypatch, columns, y)[1]
+    assert beaten[0] == honest[0]  # what fills in holes
+    assert n_after_race(beaten[1:]) < n_after_race(honest[1:])
 
 
 # ---------------------------------------------------------------- probabilities and members

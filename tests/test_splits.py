@@ -202,7 +202,7 @@ def test_cases_are_counted_not_rows():
     assert len(units_by_default(symbols(n), np.arange(n) % 2, np.full(n, 0.2))[2]) == 3
 
 
-def test_groups_are_held_out_together():
+def test_units_hold_out_groups_together():
     y, groups = np.arange(90) % 2, np.arange(90) // 3
     _, _, units = units_by_default(numbers(90), y, groups=groups)
     assert len(units) == 5
