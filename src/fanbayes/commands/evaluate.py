@@ -169,6 +169,16 @@ def _peers(against: list[str] | None) -> list[str]:
     return names
 
 
+def _chosen_by(classifiers: Mapping[str, Any]) -> str:
+    """By what numbers of components are chosen, where they are."""
+    of: dict[str, list[str]] = {}
+    for title, clf in classifiers.items():
+        if {"criterion", "n_components"} <= clf.get_params().keys():
+            of.setdefault(clf.criterion.upper(), []).append(title)
+    scores = list(of) if len(of) < 2 else [f"{score} ({', '.join(titles)})" for score, titles in of.items()]
+    return f", components chosen by {' and '.join(scores)}" if scores else ""
+
+
 def _about_peers(peers: Sequence[str]) -> list[str]:
     from fanbayes.evaluation.peers import PEERS
 
@@ -211,7 +221,7 @@ def _cross_validate(
     of_shares = [f"{MEASURES[key]} {e.value:.4f}" for key, e in shares.estimates().items() if e and key in _OF_SHARES]
     about = [
         f"{len(dataset.y)} rows, {len(dataset.kinds)} features, classes {shortened(dataset.classes, 12)}.",
-        f"Stratified {folds}-fold cross-validation, components chosen by {(settings['criterion'] or 'icl').upper()}, "
+        f"Stratified {folds}-fold cross-validation{_chosen_by(classifiers)}, "
         f"seed {seed}{', continuous columns discretised' if settings['discretize'] else ''}.",
         f"Class shares alone, whatever the row: {', '.join(of_shares)}.",
         *_about_peers(peers),

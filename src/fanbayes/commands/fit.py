@@ -123,9 +123,9 @@ def fit(
     if not json:
         _print_columns(console, dataset, columns, clf._learns_from_unlabelled)
     note_training_traps(dataset, "informative" if informative_missing else "ignorable")
-    chooses, criterion = takes(model, "n_components"), criterion or "icl"
+    chooses, scored_by = takes(model, "n_components"), clf.get_params().get("criterion", "icl")
     clf.set_params(verbose=not (json or chooses) and console.is_terminal)
-    candidates = _candidates(console, criterion, silent=json or not chooses)
+    candidates = _candidates(console, scored_by, silent=json or not chooses)
     began = time.perf_counter()
     with warnings_as_notes(), candidates as report, reported_to(report):
         clf.fit(dataset.X, dataset.y)
@@ -141,7 +141,7 @@ def fit(
             console.print("No model is named, so this is fan-cv, an average. For one to look into: --model fan.")
         console.print(f"Log score of rows held out: {score_text(clf.log_score_)}.")
     elif isinstance(clf, NetworkClassifier):
-        _print_choice(console, clf, model, criterion)
+        _print_choice(console, clf, model, scored_by)
     elif isinstance(clf, BoostedNBClassifier):
         console.print(f"Rounds: {clf.n_rounds_}. Log score of rows held out: {score_text(clf.log_score_)}.")
     elif isinstance(clf, NBTreeClassifier):

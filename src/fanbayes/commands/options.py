@@ -51,7 +51,8 @@ Target = Annotated[str, typer.Option("--target", "-t", help="Column of the class
 CriterionOption = Annotated[
     Literal["icl", "bic", "aic", "cs"] | None,
     typer.Option(
-        "--criterion", help="Score that chooses the number of components; larger is better. ICL if not given."
+        "--criterion",
+        help="Score that chooses the number of components; larger is better. If not given ICL, for fm AIC.",
     ),
 ]
 EffortOption = Annotated[

@@ -33,10 +33,10 @@ Asked = tuple[EncodedTable, Ints] | None  # rows to judge in place of others, an
 Place = tuple[int, int]  # a size, and the number of one of its fits: 0 as EM finds it, then fine-tuned
 OWN_NAMES = ("NB", "FAN", "kernel", "NB forest")  # of kinds of candidates
 
-# Sizes grow until the score of the rows held out by the first unit has not risen for so many of them: two where these
-# rows are few and their score is mostly chance.
-PATIENCE = 2
-PATIENCE_FROM, LESS_PATIENCE = 500, 1
+# Sizes grow until they are so many times the size of the best score of the rows held out by the first unit; not so far
+# where these rows are many and their score is not mostly chance.
+FURTHER = 3.0
+LESS_FAR_FROM, LESS_FAR = 1_000, 1.5
 # Cases held out that choose, of all candidates, those that the other units fit as well.
 ENOUGH_FOR_RACE = 200
 # Kernel densities are tried on at most so many rows: of more their centres are a sample too small to compete.
@@ -238,7 +238,7 @@ def _grow(family: AnyFamily, fold: Fold, n_classes: int, seed: int, wanted: Coll
     fits: dict[Place, Any] = {}
     p: dict[Place, Floats] = {}
     scores: list[float] = []
-    patience = PATIENCE if len(fold.rows) < PATIENCE_FROM else LESS_PATIENCE
+    further = FURTHER if len(fold.rows) < LESS_FAR_FROM else LESS_FAR
     rows = family.rows(fold.view, fold.training, n_classes)
     for size in family.sizes if wanted is None else sorted({size for size, _ in wanted}):
         numbers = [k for k in range(1 + len(family.strengths)) if wanted is None or (size, k) in wanted]
@@ -246,7 +246,7 @@ def _grow(family: AnyFamily, fold: Fold, n_classes: int, seed: int, wanted: Coll
             fits[size, number] = fit
             p[size, number] = fold.predict(fit)
         scores.append(max(fold.log_score(p[size, number]) for number in numbers))
-        if wanted is None and len(scores) - 1 - int(np.argmax(scores)) == patience:
+        if wanted is None and size >= further * family.sizes[int(np.argmax(scores))]:
             break
     if wanted is None:  # and one size more than the best
         last = family.sizes[min(len(scores) - 1, int(np.argmax(scores)) + 1)]
