@@ -1,6 +1,8 @@
 """Explanations against their definition, naive Bayes' own terms, and probabilities asked of the classifier itself."""
 
+import re
 import time
+from xml.etree import ElementTree
 
 import numpy as np
 import pandas as pd
@@ -13,6 +15,7 @@ from scipy.special import logsumexp, softmax
 from fanbayes import FANClassifier, NBClassifier
 from fanbayes.explanation import contributions
 from fanbayes.explanation.contributions import attribute, path_weights
+from fanbayes.explanation.explanation import strongest
 from fanbayes.explanation.information import feature_information
 
 
@@ -283,3 +286,44 @@ def test_a_thousand_rows_take_about_a_second():
     began = time.process_time()
     clf.explain(X)
     assert time.process_time() - began < 3
+
+
+def test_it_can_be_read(explained_rows, explained_models):
+    X, _ = explained_rows
+    clf = explained_models["fan"]
+    why = clf.explain(X)
+    lines = repr(why).splitlines()
+    assert len(lines) == 8
+    assert lines[0] == "Explanation of 150 rows: log-odds = prior + contributions"
+    assert lines[-1].startswith("145 more rows.")
+    row = lines[2].split()
+    assert row[:4] == ["0", why.classes[0, 0], why.classes[0, 1], f"{why.log_odds[0]:+.2f}"]
+    for number in range(5):
+        named = re.findall(r"[+-]\d+\.\d\d(?=,|$)", lines[2 + number])
+        assert sum(map(float, named)) + why.prior[number] == pytest.approx(why.log_odds[number], abs=0.03)
+    assert repr(clf.explain(X[:1])).splitlines()[-1] == "All of it: table(), summary(), worth_observing()."
+
+
+def test_strongest_terms_add_up(explained_rows, explained_models):
+    X, _ = explained_rows
+    why = explained_models["fm"].explain(X)
+    for most in (0, 1, 3, 10):
+        for row in range(20):
+            terms = strongest(why, row, most)
+            assert sum(x for _, x in terms) == pytest.approx(why.log_odds[row])
+            sizes = [abs(x) for _, x in terms[1 : most + 1]]
+            assert sizes == sorted(sizes, reverse=True)
+            assert len(terms) <= most + 2
+
+
+def test_html_is_escaped_and_complete():
+    X = pd.DataFrame({"<script>alert(1)</script>": ["<b>", "&"] * 20, "n": np.arange(40.0)})
+    clf = NBClassifier().fit(X, ["<i>yes", "no & \x1b"] * 20)
+    html = clf.explain(X)._repr_html_()
+    assert "<script" not in html
+    assert "&lt;script&gt;alert(1)&lt;/script&gt; = &lt;b&gt;" in html
+    assert "&lt;i&gt;yes" in html
+    assert "\x1b" not in html
+    assert html.count("<table") == html.count("</table>") == 5
+    assert len(html) < 20_000
+    ElementTree.fromstring(html.replace("&larr;", "").replace("&rarr;", ""))  # well-formed

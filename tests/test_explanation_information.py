@@ -4,8 +4,20 @@ import numpy as np
 import pandas as pd
 import pytest
 from builders import changed, make_world, part
+from sklearn.exceptions import NotFittedError
+from sklearn.feature_selection import SelectFromModel
 
-from fanbayes import NBClassifier
+from fanbayes import (
+    AODEClassifier,
+    BoostedNBClassifier,
+    FANClassifier,
+    FANClassifierCV,
+    FMClassifier,
+    MDAClassifier,
+    NBClassifier,
+    NBTreeClassifier,
+    TANClassifier,
+)
 from fanbayes.explanation.information import feature_information, information_gain
 
 
@@ -82,3 +94,50 @@ def test_information_by_hand():
     X = pd.DataFrame({"tells": ["u", "v"] * 500, "noise": ["p", "p", "q", "q"] * 250})
     clf = NBClassifier(alpha=1e-9).fit(X, [0, 1] * 500)
     np.testing.assert_allclose(feature_information(clf.network_, clf.schema_), [np.log(2), 0.0], atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "clf",
+    [
+        NBClassifier(),
+        FMClassifier(3, random_state=0),
+        FANClassifier(2, random_state=0),
+        TANClassifier(),
+        MDAClassifier(2, random_state=0),
+        AODEClassifier(),
+        BoostedNBClassifier(random_state=0),
+        NBTreeClassifier(random_state=0),
+        FANClassifierCV(effort="fast", random_state=0),
+    ],
+    ids=lambda clf: type(clf).__name__,
+)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_importances_are_shares_of_the_information(clf):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 200)
+    X = pd.DataFrame(
+        {
+            "strong": rng.normal(3 * y, 1),
+            "noise": rng.normal(size=200),
+            "same": "x",
+            "weak": np.where(rng.random(200) < 0.75, y, 1 - y).astype(str),
+        }
+    )
+    with pytest.raises(NotFittedError):
+        _ = clf.feature_importances_
+    clf.fit(X, y)
+    found = clf.feature_importances_
+    assert found.shape == (4,)
+    assert (found >= 0).all()
+    assert found.sum() == pytest.approx(1)
+    assert found[0] > found[3] > found[1] >= 0
+    assert found[2] == 0
+    information = {f["feature"]: f["information"] for f in clf.describe()["features"]}
+    np.testing.assert_allclose(found, np.array([information[name] for name in X]) / sum(information.values()))
+    assert (SelectFromModel(clf, prefit=True).get_support() == (found >= found.mean())).all()
+
+
+def test_where_nothing_tells_anything_importances_are_zero():
+    with pytest.warns(UserWarning, match="fewer than two distinct values"):
+        clf = NBClassifier().fit([[1.0]] * 6, [0, 1] * 3)
+    assert clf.feature_importances_.tolist() == [0.0]

@@ -106,7 +106,7 @@ def test_estimators_pickle(model, frame):
     again = pickle.loads(pickle.dumps(clf))
     np.testing.assert_array_equal(again.predict_proba(X), clf.predict_proba(X))
     np.testing.assert_array_equal(again.predict_components(X), clf.predict_components(X))
-    assert repr(again.schema_) == repr(clf.schema_)
+    assert repr(again.schema_.to_json()) == repr(clf.schema_.to_json())
     a, b = again.sample(5, random_state=0)[0], clf.sample(5, random_state=0)[0]
     assert as_dict(a) == as_dict(b)
 

@@ -9,11 +9,14 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from fanbayes import AODEClassifier, FANClassifier, FMClassifier, NBClassifier, NBTreeClassifier
+from fanbayes import AODEClassifier, BoostedNBClassifier, FANClassifier, FMClassifier, NBClassifier, NBTreeClassifier
 from fanbayes.evaluation.metrics import expected_calibration_error
 from fanbayes.plotting import (
     ArcDisplay,
     ComponentDisplay,
+    ExplanationDisplay,
+    FeatureDisplay,
+    ImportanceDisplay,
     NBTreeDisplay,
     ReliabilityDisplay,
     SelectionDisplay,
@@ -137,6 +140,69 @@ def test_trees_of_naive_bayes():
     assert top.ax_ is display.ax_
 
 
+def test_waterfall(fan, data):
+    X, _ = data
+    why = fan.explain(X, classes=("p", "q"))
+    display = ExplanationDisplay.from_explanation(why, row=7)
+    assert sum(bar.get_width() for bar in display.bars_) == pytest.approx(why.log_odds[7])
+    by_place = sorted(display.bars_, key=lambda bar: bar.get_y())
+    ends = [bar.get_x() + bar.get_width() for bar in by_place]
+    assert [bar.get_x() for bar in by_place[1:]] == pytest.approx(ends[:-1])  # each begins where the last one ends
+    assert display.texts_[-1].get_text() == f"{why.log_odds[7]:+.2f}"
+    names = [text.get_text() for text in display.ax_.get_yticklabels()]
+    assert (names[0], names[-1]) == ("prior", "sum")
+    assert f"colour = {X['colour'][7]}" in names
+    few = ExplanationDisplay.from_estimator(fan, X, row=7, classes=("p", "q"), max_features=1, ax=display.ax_)
+    assert [label for label, _ in few.terms][::2] == ["prior", "2 more"]
+    assert sum(x for _, x in few.terms) == pytest.approx(why.log_odds[7])
+    assert few.ax_ is display.ax_
+    for row in (-1, 200):
+        with pytest.raises(ValueError, match=f"row={row} is not among the 200 rows"):
+            ExplanationDisplay.from_explanation(why, row=row)
+
+
+def test_importance(fan, data):
+    display = ImportanceDisplay.from_estimator(fan)
+    features = fan.describe()["features"]
+    assert [bar.get_width() for bar in display.bars_] == [f["information"] for f in features]
+    assert [text.get_text() for text in display.ax_.get_yticklabels()] == [f["feature"] for f in features]
+    few = ImportanceDisplay.from_estimator(AODEClassifier().fit(*data), max_features=2)
+    assert len(few.bars_) == 2
+    assert "1 more" in few.ax_.get_title()
+
+
+def test_features(fan, data):
+    lines = FeatureDisplay.from_estimator(fan, "length")
+    for c, line in enumerate(lines.artists_):
+        assert line.get_label() == fan.classes_[c]
+        np.testing.assert_array_equal(line.get_ydata(), lines.distribution.classes[:, c])
+    bars = FeatureDisplay.from_estimator(fan, "colour", components=True)
+    table = fan.feature_table("colour").groupby("level")["probability"].size()
+    assert len(table) == 3
+    for c, drawn in enumerate(bars.artists_):
+        np.testing.assert_allclose([bar.get_height() for bar in drawn], bars.distribution.classes[:, c])
+    assert bars.ax_.get_title() == "colour in each class (sections: components)"
+    assert FeatureDisplay.from_estimator(fan, 0, components=True, ax=lines.ax_).ax_ is lines.ax_
+    assert len(FeatureDisplay.from_estimator(fan, "colour", max_levels=2).artists_[0]) == 2
+    boosted = BoostedNBClassifier(random_state=0).fit(*data)
+    assert FeatureDisplay.from_estimator(boosted, "mass").distribution.levels is not None
+    with pytest.raises(TypeError, match="AODEClassifier has no one distribution"):
+        FeatureDisplay.from_estimator(AODEClassifier().fit(*data), "mass")
+    with pytest.raises(TypeError, match="of classifiers of fanbayes, and not of LogisticRegression"):
+        FeatureDisplay.from_estimator(LogisticRegression(), "mass")
+
+
+def test_many_classes_have_colours_of_their_own():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 12, 240)
+    X = pd.DataFrame({"x": rng.normal(y, 1), "k": rng.choice([f"level {i}" for i in range(30)], 240)})
+    clf = NBClassifier().fit(X, [f"class {c}" for c in y])
+    lines = FeatureDisplay.from_estimator(clf, "x").artists_
+    assert len({(tuple(line.get_color()), line.get_linestyle()) for line in lines}) == 12
+    assert len(FeatureDisplay.from_estimator(clf, "k").artists_[0]) == 7
+    ComponentDisplay.from_estimator(clf).figure_.canvas.draw()
+
+
 def test_names_are_no_formulas(data):
     X, y = data
     names = dict(zip(X.columns, [r"$\nope$", r"$\frac$", "[c]"]))
@@ -144,6 +210,13 @@ def test_names_are_no_formulas(data):
     display = ComponentDisplay.from_estimator(clf)
     display.figure_.canvas.draw()
     assert r"$\frac$" in [text.get_text() for text in display.ax_.get_yticklabels()]
+    rows = X.rename(columns=names)
+    for display in (
+        ExplanationDisplay.from_estimator(clf, rows),
+        ImportanceDisplay.from_estimator(clf),
+        *(FeatureDisplay.from_estimator(clf, name) for name in names.values()),
+    ):
+        display.figure_.canvas.draw()
 
 
 def test_without_matplotlib():

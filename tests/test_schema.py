@@ -43,7 +43,7 @@ def test_schemas_survive_json(found, frame):
     schema = Schema(tuple(found), frame)
     values = json.loads(json.dumps(schema.to_json()))
     again = Schema(tuple(map(Column.from_json, values["columns"])), values["frame"])
-    assert repr(again) == repr(schema)  # NaN is not equal to itself; True is equal to 1
+    assert repr(again.to_json()) == repr(schema.to_json())  # NaN is not equal to itself; True is equal to 1
     assert hash(again) is not None  # tuples, as before
 
 
@@ -200,3 +200,31 @@ def test_content_that_fits(column, values):
 def test_content_that_does_not_fit(column, values, message):
     with pytest.raises(ValueError, match=message):
         check_content(column, array_source(values, "a"))
+
+
+def test_it_can_be_read():
+    schema = Schema(
+        (
+            Column("age", "continuous", "float64", low=20.0, high=87.5, centre=50.0, scale=9.0),
+            Column("visits", "continuous", "int64", low=0.0, high=9.0, scale=1.0, distribution="poisson", mean=2.0),
+            Column("bill", "binned", "float64", cuts=(1.5, 2.5), low=0.25, high=4.0, scale=1.0),
+            Column("colour\n", "discrete", "String", levels=tuple("abcdef")),
+            Column("nothing", "continuous", "float64"),
+            Column("also nothing", "discrete", "String"),
+        ),
+        None,
+    )
+    assert repr(schema).splitlines() == [
+        "Schema of 6 columns",
+        "name          kind        levels or range",
+        "age           continuous  20 to 87.5",
+        "visits        continuous  0 to 9, poisson",
+        "bill          binned      0.25 to 4, 3 intervals",
+        "colour\\n      discrete    a, b, c, d and 2 more",
+        "nothing       continuous  nothing",
+        "also nothing  discrete    nothing",
+    ]
+    wide = repr(Schema(tuple(Column(f"c{k}" * 30, "continuous", "float64") for k in range(200)), None)).splitlines()
+    assert len(wide) == 33
+    assert wide[-1] == "170 more"
+    assert max(map(len, wide)) < 80

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from fanbayes.data.schema import Column
-    from fanbayes.explanation.contributions import Explanation
+    from fanbayes.explanation.explanation import Explanation
 
 MOST_ROWS = 5
 MOST_MISSING = 5

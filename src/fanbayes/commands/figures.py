@@ -6,6 +6,7 @@ import io
 import math
 from collections.abc import Mapping
 from importlib.util import find_spec
+from itertools import cycle
 from typing import TYPE_CHECKING
 
 from sklearn.metrics import auc
@@ -14,6 +15,7 @@ from fanbayes.commands.output import printable
 from fanbayes.evaluation.comparison import Predictions
 from fanbayes.evaluation.confusion import roc_points
 from fanbayes.plotting import ReliabilityDisplay
+from fanbayes.plotting.display import STYLES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,11 +51,12 @@ def roc_figure(found: Mapping[str, Predictions]) -> bytes:
     figure, axes = _panels(len(judged))
     for ax, k in zip(axes, judged):
         ax.plot([0, 1], [0, 1], color="0.6", linestyle=":", zorder=0)
-        for name, predictions in found.items():
+        for (name, predictions), style in zip(found.items(), cycle(STYLES)):
             wrong, right = roc_points(predictions.log_proba, predictions.labels == classes[k], k)
-            ax.plot(wrong, right, linewidth=1.2, label=f"{name} ({auc(wrong, right):.3f})")
+            ax.plot(wrong, right, linewidth=1.4, linestyle=style, label=f"{name} ({auc(wrong, right):.3f})")
         ax.set(xlabel="false positives", ylabel="true positives", aspect="equal")
-        ax.set_title(printable(str(classes[k])), parse_math=False)
+        against = classes[0] if len(classes) == 2 else "the rest"
+        ax.set_title(printable(f"ROC of {classes[k]} against {against}"), parse_math=False)
         ax.legend(frameon=False, loc="lower right")
     return _svg(figure)
 

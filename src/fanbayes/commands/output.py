@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fanbayes.data.text_table import printable as printable
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
@@ -24,15 +26,6 @@ class WrongUse(Exception):
 
 
 # ---------------------------------------------------------------- on the screen
-
-
-def printable(text: str) -> str:
-    r"""Text in which nothing steers a terminal: such characters are shown as Python writes them, ``\x1b``.
-
-    >>> print(printable("red \x1b[31m and two\nlines"))
-    red \x1b[31m and two\nlines
-    """
-    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
 
 
 def screen(*, stderr: bool = False) -> Console:

@@ -50,7 +50,7 @@ def _table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _cell(text: str) -> str:
-    words = any(letter.isalpha() for letter in text)
+    words = any(letter.isalpha() for letter in text.replace("e-", ""))  # 2e-8 is none
     return f'<td class="words">{_text(text)}</td>' if words else f"<td>{_text(text)}</td>"
 
 

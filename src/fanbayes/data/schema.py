@@ -12,11 +12,14 @@ from numpy.typing import NDArray
 
 from fanbayes.data.caching import cached_property
 from fanbayes.data.sources import Level, Source, kind_of
+from fanbayes.data.text_table import shortened, text_table
 
 Kind = Literal["discrete", "continuous", "binned"]
 Missing = Literal["ignorable", "informative"]
 
 MAX_LEVELS = 65_535
+
+_COLUMNS_SHOWN, _LEVELS_SHOWN = 30, 4
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,18 @@ class Column:
         codes = np.argsort(levels)
         return levels[codes], codes.astype(np.uint16)
 
+    @property
+    def holds(self) -> str:
+        """What was seen of it, in a few words: its levels, or its range."""
+        if self.kind == "discrete":
+            names = [shortened(str(level), 16) for level in self.levels[:_LEVELS_SHOWN]]
+            more = len(self.levels) - _LEVELS_SHOWN
+            return ", ".join(names) + (f" and {more} more" if more > 0 else "") if names else "nothing"
+        seen = "nothing" if math.isnan(self.low) else f"{self.low:g} to {self.high:g}"
+        if self.kind == "binned":
+            return f"{seen}, {self.n_levels} interval{'s' if self.n_levels > 1 else ''}"
+        return seen if self.is_standardised else f"{seen}, {self.distribution}"
+
     def restore(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
         """Values in the column's own unit, cut at the largest number that there is; NaN stays."""
         largest = np.finfo(np.float64).max
@@ -94,7 +109,7 @@ class Column:
         return cls(**{**values, "levels": tuple(values["levels"]), "cuts": tuple(values["cuts"])})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Schema:
     """Columns in their order, and the library of the frame they came in (None for an array).
 
@@ -112,6 +127,13 @@ class Schema:
     columns: tuple[Column, ...]
     frame: str | None
     indicates: tuple[int, ...] = ()
+
+    def __repr__(self) -> str:
+        """A line for each of the first columns: its name, what it was taken for, and what it holds."""
+        rows = [[shortened(c.name), c.kind, c.holds] for c in self.columns[:_COLUMNS_SHOWN]]
+        more = len(self.columns) - _COLUMNS_SHOWN
+        lines = text_table(["name", "kind", "levels or range"], rows, left=(0, 1, 2))
+        return "\n".join([f"Schema of {len(self.columns)} columns", *lines, *([f"{more} more"] if more > 0 else [])])
 
     def __getitem__(self, name: str | int) -> Column:
         j = name if isinstance(name, int) else self.position(name)

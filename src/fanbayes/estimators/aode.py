@@ -15,8 +15,8 @@ from fanbayes.data.views import Encodings
 from fanbayes.estimators.batched import of_rows
 from fanbayes.estimators.tabular import TableClassifier
 from fanbayes.estimators.validation import require_choice, require_real
-from fanbayes.explanation.contributions import Explanation
 from fanbayes.explanation.description import describe_features
+from fanbayes.explanation.explanation import Explanation
 from fanbayes.explanation.stars import explain_stars, star_information
 from fanbayes.learning.aode import AODE, count_stars
 from fanbayes.learning.e_step import thread_pool
@@ -169,12 +169,15 @@ class AODEClassifier(TableClassifier):
     def _explain(self, rows: Encodings, pair: Sequence[Any] | None) -> Explanation:
         return explain_stars(self.aode_, rows, self.classes_, pair, thread_pool(self._n_threads()))
 
+    def _information(self) -> Floats:
+        return star_information(self.aode_)
+
     def _description(self) -> dict[str, Any]:
         return {
             "n_stars": self.aode_.n_components,
             "n_counts": self.aode_.pair_counts.size,
             "n_cases": float(self.aode_.class_counts.sum()),
-            "features": describe_features(self.schema_, star_information(self.aode_)),
+            "features": describe_features(self.schema_, self._information()),
         }
 
     # ------------------------------------------------------------ files

@@ -26,8 +26,10 @@ from fanbayes.estimators.batched import of_rows
 from fanbayes.estimators.progress import progress
 from fanbayes.estimators.tabular import Cases, TableClassifier, check_numbers
 from fanbayes.estimators.validation import is_dask, require_choice, require_integer, require_real
-from fanbayes.explanation.contributions import Explanation, explain
-from fanbayes.explanation.description import describe_network
+from fanbayes.explanation.contributions import explain
+from fanbayes.explanation.description import describe_components, describe_features
+from fanbayes.explanation.explanation import Explanation
+from fanbayes.explanation.information import feature_information
 from fanbayes.explanation.tables import arcs
 from fanbayes.learning.data import TrainingData
 from fanbayes.learning.e_step import Posterior, thread_pool
@@ -312,6 +314,9 @@ class NetworkClassifier(TableClassifier):
         [table] = rows.tables
         return explain(self.network_, self.schema_, table, self._run(table, "states"), self.classes_, pair)
 
+    def _information(self) -> Floats:
+        return feature_information(self.network_, self.schema_)
+
     def _description(self) -> dict[str, Any]:
         selection = from_user_table(self.selection_)
         return {
@@ -322,7 +327,8 @@ class NetworkClassifier(TableClassifier):
             "converged": self.converged_,
             "arcs": rows_of(self.edges_),
             "scores": {name: selection[name][self.best_index_] for name in ("icl", "bic", "aic", "cs")},
-            **describe_network(self.network_, self.schema_, self.classes_.tolist()),
+            "components": describe_components(self.network_, self.schema_, self.classes_.tolist()),
+            "features": describe_features(self.schema_, self._information()),
         }
 
     # ------------------------------------------------------------ files

@@ -19,8 +19,8 @@ from fanbayes.estimators.splits import split_rows
 from fanbayes.estimators.tabular import TableClassifier
 from fanbayes.estimators.validation import require_choice, require_integer, require_real, seed_of
 from fanbayes.explanation.boosting import explain_boosted, score_parameters, strongest_scores
-from fanbayes.explanation.contributions import Explanation
 from fanbayes.explanation.description import describe_features
+from fanbayes.explanation.explanation import Explanation
 from fanbayes.explanation.information import feature_information
 from fanbayes.learning.e_step import thread_pool
 from fanbayes.learning.ensembles.boosting import Boosted, Combination, Settings, choose, fit_boosted
@@ -180,9 +180,11 @@ class BoostedNBClassifier(TableClassifier):
         if self.boosted_.combination != "additive":
             raise ValueError(f"votes are no sum over features, and have no {what}; fit with combination='additive'")
 
+    def _information(self) -> Floats:
+        return feature_information(self.boosted_.networks[0], self.schema_)
+
     def _description(self) -> dict[str, Any]:
         is_additive = self.boosted_.combination == "additive"
-        information = feature_information(self.boosted_.networks[0], self.schema_)
         return {
             "n_rounds": self.n_rounds_,
             "combination": self.boosted_.combination,
@@ -193,7 +195,7 @@ class BoostedNBClassifier(TableClassifier):
                 for w, e in zip(self.estimator_weights_.tolist(), self.estimator_errors_.tolist())
             ],
             "scores": strongest_scores(self.boosted_, self.classes_.tolist()) if is_additive else [],
-            "features": describe_features(self.schema_, information),
+            "features": describe_features(self.schema_, self._information()),
         }
 
     # ------------------------------------------------------------ files

@@ -21,8 +21,9 @@ from fanbayes.estimators.splits import Labelled, read_groups, units_of
 from fanbayes.estimators.tabular import Cases, TableClassifier
 from fanbayes.estimators.validation import is_dask, named_columns, require_choice, require_integer, seed_of
 from fanbayes.explanation.average import explain_average
-from fanbayes.explanation.contributions import Explanation
-from fanbayes.explanation.description import describe_average
+from fanbayes.explanation.description import describe_features
+from fanbayes.explanation.explanation import Explanation
+from fanbayes.explanation.information import feature_information
 from fanbayes.learning.completion import Imputer
 from fanbayes.learning.e_step import thread_pool
 from fanbayes.learning.ensembles.average import Average
@@ -242,11 +243,14 @@ class FANClassifierCV(TableClassifier):
     def _explain(self, rows: Encodings, pair: Sequence[Any] | None) -> Explanation:
         return explain_average(self.average_, rows, self.classes_, pair, thread_pool(self._n_threads()))
 
+    def _information(self) -> Floats:
+        return feature_information(self.imputer_.network, self.imputer_.schema)
+
     def _description(self) -> dict[str, Any]:
         return {
             "log_score": self.log_score_,
             "members": rows_of(self.members_),
-            **describe_average(self.average_),
+            "features": describe_features(self.imputer_.schema, self._information()),
         }
 
     # ------------------------------------------------------------ files

@@ -8,12 +8,13 @@ from typing import Any, Self
 
 from sklearn.utils.validation import check_is_fitted
 
+from fanbayes.arrays import Floats
 from fanbayes.data.state import Arrays, State
 from fanbayes.data.views import Encodings
 from fanbayes.estimators.tabular import TableClassifier
 from fanbayes.estimators.validation import require_choice, require_integer, require_real, seed_of
-from fanbayes.explanation.contributions import Explanation
 from fanbayes.explanation.description import describe_features
+from fanbayes.explanation.explanation import Explanation
 from fanbayes.explanation.nb_tree import describe_tree, explain_tree, tree_information, tree_text
 from fanbayes.learning.e_step import thread_pool
 from fanbayes.learning.ensembles.folds import deal
@@ -176,12 +177,15 @@ class NBTreeClassifier(TableClassifier):
         [table] = rows.tables
         return explain_tree(self.nb_tree_, table, self.classes_, pair, thread_pool(self._n_threads()))
 
+    def _information(self) -> Floats:
+        return tree_information(self.nb_tree_)
+
     def _description(self) -> dict[str, Any]:
         return {
             "n_leaves": self.get_n_leaves(),
             "depth": self.get_depth(),
             "nodes": describe_tree(self.nb_tree_, self.classes_.tolist()),
-            "features": describe_features(self.schema_, tree_information(self.nb_tree_)),
+            "features": describe_features(self.schema_, self._information()),
         }
 
     # ------------------------------------------------------------ files

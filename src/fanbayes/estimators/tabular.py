@@ -43,7 +43,7 @@ from fanbayes.estimators.validation import (
     require_integer,
     seed_of,
 )
-from fanbayes.explanation.contributions import Explanation
+from fanbayes.explanation.explanation import Explanation
 from fanbayes.learning.e_step import thread_pool
 from fanbayes.learning.predictor import GenerativePredictor, Predictor
 from fanbayes.model.blocks import BLOCKS
@@ -416,6 +416,25 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         return self._explain(self._encode(X, self._predictor.schemas), classes)
+
+    @abstractmethod
+    def _information(self) -> Floats:
+        """Mutual information of each feature with the class (n_features,), in nats, under the model."""
+
+    @property
+    def feature_importances_(self) -> Floats:
+        """What each feature tells about the class under the model (n_features,): not negative, summing to one.
+
+        The mutual information I(C; X_i) of class and feature, each feature by itself, as a share of their sum; all 0
+        where no feature tells anything. An average takes it from the joint distribution that fills in missing values,
+        boosted naive Bayes from its first round. As with the importances of scikit-learn's forests, sums to one say
+        nothing of how good the model is (`describe` has the information itself, in nats). Other than these, features
+        are not judged together: two that tell the same both count in full, and one that tells something only in the
+        company of others counts for nothing. `sklearn.inspection.permutation_importance` judges them together.
+        """
+        check_is_fitted(self)
+        information = self._information()
+        return information / (information.sum() or 1.0)
 
     @abstractmethod
     def _description(self) -> dict[str, Any]:

@@ -28,15 +28,8 @@ from scipy.special import softmax
 from fanbayes.arrays import Floats, Ints
 from fanbayes.data.table import EncodedTable
 from fanbayes.data.views import Encodings
-from fanbayes.explanation.contributions import (
-    Attribution,
-    Explanation,
-    check_sum,
-    chosen_pairs,
-    missing_values,
-    told,
-    without_evidence,
-)
+from fanbayes.explanation.contributions import check_sum, chosen_pairs, missing_values, told, without_evidence
+from fanbayes.explanation.explanation import Attribution, Explanation
 from fanbayes.explanation.information import information_gain
 from fanbayes.explanation.path import N_NODES, integrate
 from fanbayes.learning.completion import blocks, missing_cells

@@ -17,7 +17,6 @@ from fanbayes.arrays import Floats
 from fanbayes.data.table import EncodedTable
 from fanbayes.data.views import Encodings
 from fanbayes.explanation.contributions import (
-    Explanation,
     attribute,
     by_feature,
     chosen_pairs,
@@ -25,6 +24,7 @@ from fanbayes.explanation.contributions import (
     told,
     without_evidence,
 )
+from fanbayes.explanation.explanation import Explanation
 from fanbayes.explanation.information import information_gain
 from fanbayes.learning.completion import missing_cells
 from fanbayes.learning.e_step import ThreadPool

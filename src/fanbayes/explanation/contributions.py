@@ -26,23 +26,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
 
 from fanbayes.arrays import Floats, Ints, Mask
-from fanbayes.data.frames import to_user_table
 from fanbayes.data.schema import Column, Schema
 from fanbayes.data.table import EncodedTable
+from fanbayes.explanation.explanation import Attribution, Explanation, Part
 from fanbayes.explanation.information import information_gain
 from fanbayes.explanation.tree import column_log_prob, tree_information_gain
 from fanbayes.model.blocks.categorical import level_names
 from fanbayes.model.network import Network
 from fanbayes.model.tree import TreeLayout
-
-Part = Literal["component", "member", "star", "leaf"]
 
 TOLERANCE = 1e-10
 """How closely prior and contributions add up to the log-odds (relative, where the terms exceed 1)."""
@@ -60,106 +58,6 @@ _NEGLIGIBLE = -40.0
 # however steep, a crossing is wide beside the rounding of t. The shortest step is the least positive number.
 _HALVINGS = 1074
 _NUMBERS_AT_ONCE = 1 << 20
-
-
-@dataclass(frozen=True)
-class Attribution:
-    """The log-odds of one class against another, row by row.
-
-    Attributes
-    ----------
-    log_odds : (n_rows,), log p(c | x) - log p(c' | x)
-    prior : (n_rows,), log p(c) - log p(c')
-    contributions : (n_rows, n_features)
-        ``prior + contributions.sum(axis=1)`` are the log-odds.
-    part : int (n_rows,)
-        What is most responsible for the row: the component of the largest p(h | c, x), or the member of an average,
-        or the leaf of a tree, that adds most to p(c | x).
-    responsibility : (n_rows,)
-        That probability, or its share.
-    """
-
-    log_odds: Floats
-    prior: Floats
-    contributions: Floats
-    part: Ints
-    responsibility: Floats
-
-
-@dataclass(frozen=True)
-class Explanation(Attribution):
-    """What `explain` returns: an `Attribution` with the names that make it readable, as arrays and as tables.
-
-    Attributes
-    ----------
-    kind_of_part : "component", "member" of an average, "star", or "leaf" of a tree
-    features : names of the features, without those that have no parameters
-    values : for each feature its value in each row, as text; None where missing, but "(missing)" where that counts,
-        and "(unknown)" where it counts that there is a value, which was not seen in training
-    classes : (n_rows, 2)
-        Each row's class and the one it is compared with.
-    information : (n_rows, n_features)
-        Expected information about the class, in nats, of observing a missing feature next; NaN where observed.
-    frame : library of the tables, None for dicts of columns
-    """
-
-    kind_of_part: Part
-    features: tuple[str, ...]
-    values: tuple[tuple[str | None, ...], ...]
-    classes: NDArray[Any]
-    information: Floats
-    frame: str | None
-
-    def table(self) -> Any:
-        """Contributions: "row", "class", "against", "feature", "value", "contribution", first the "(prior)".
-
-        A missing value is null, or "(missing)" where it counts that it is, or "(expected)" where an average has filled
-        it in, or a tree splits on it.
-        """
-        n, width = len(self.log_odds), len(self.features) + 1
-        values = [
-            ["(expected)" if value is None and contribution != 0.0 else value for value, contribution in zip(*column)]
-            for column in zip(self.values, self.contributions.T)
-        ]
-        return to_user_table(
-            {
-                "row": np.repeat(np.arange(n), width).tolist(),
-                "class": np.repeat(self.classes[:, 0], width).tolist(),
-                "against": np.repeat(self.classes[:, 1], width).tolist(),
-                "feature": ["(prior)", *self.features] * n,
-                "value": [v for row in zip([""] * n, *values) for v in row],
-                "contribution": np.column_stack([self.prior, self.contributions]).ravel().tolist(),
-            },
-            self.frame,
-        )
-
-    def summary(self) -> Any:
-        """One line a row: "row", "class", "against", "log_odds", `kind_of_part`, "responsibility"."""
-        return to_user_table(
-            {
-                "row": list(range(len(self.log_odds))),
-                "class": self.classes[:, 0].tolist(),
-                "against": self.classes[:, 1].tolist(),
-                "log_odds": self.log_odds.tolist(),
-                self.kind_of_part: self.part.tolist(),
-                "responsibility": self.responsibility.tolist(),
-            },
-            self.frame,
-        )
-
-    def worth_observing(self) -> Any:
-        """Missing values, the most informative of each row first: "row", "feature", "information"."""
-        row, feature = np.nonzero(~np.isnan(self.information))
-        information = self.information[row, feature]
-        order = np.lexsort((feature, -information, row))
-        return to_user_table(
-            {
-                "row": row[order].tolist(),
-                "feature": [self.features[j] for j in feature[order]],
-                "information": information[order].tolist(),
-            },
-            self.frame,
-        )
 
 
 def explain(

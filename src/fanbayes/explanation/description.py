@@ -9,26 +9,10 @@ import numpy as np
 
 from fanbayes.arrays import Floats
 from fanbayes.data.schema import Schema
-from fanbayes.explanation.information import feature_information
-from fanbayes.explanation.profiles import Profiles, component_profiles
-from fanbayes.learning.ensembles.average import Average
+from fanbayes.explanation.profiles import component_profiles
 from fanbayes.model.network import Network
 
 _TRAITS = 4
-
-
-def describe_network(network: Network, schema: Schema, labels: Sequence[Any]) -> dict[str, Any]:
-    """Components with the traits in which they differ most, and features, the most informative first."""
-    return {
-        "components": _components(component_profiles(network, schema), labels),
-        "features": describe_features(schema, feature_information(network, schema)),
-    }
-
-
-def describe_average(average: Average) -> dict[str, Any]:
-    """Features, the most informative first under the joint distribution that fills in missing values."""
-    imputer = average.imputer
-    return {"features": describe_features(imputer.schema, feature_information(imputer.network, imputer.schema))}
 
 
 def describe_features(schema: Schema, information: Floats) -> list[dict[str, Any]]:
@@ -45,9 +29,9 @@ def describe_features(schema: Schema, information: Floats) -> list[dict[str, Any
     ]
 
 
-def _components(profiles: Profiles, labels: Sequence[Any]) -> list[dict[str, Any]]:
+def describe_components(network: Network, schema: Schema, labels: Sequence[Any]) -> list[dict[str, Any]]:
     """Each cell with its share and the traits in which it differs most."""
-    cells = []
+    profiles, cells = component_profiles(network, schema), []
     for k, share in enumerate(profiles.share.tolist()):
         difference = profiles.difference[:, k]
         strongest = [i for i in np.argsort(-np.abs(difference), kind="stable").tolist() if abs(difference[i]) >= 0.05]

@@ -29,15 +29,8 @@ from scipy.special import logsumexp, softmax, xlogy
 from fanbayes.arrays import Floats, Ints, Mask
 from fanbayes.data.table import EncodedTable
 from fanbayes.data.views import Encodings
-from fanbayes.explanation.contributions import (
-    Attribution,
-    Explanation,
-    by_feature,
-    check_sum,
-    chosen_pairs,
-    missing_values,
-    told,
-)
+from fanbayes.explanation.contributions import by_feature, check_sum, chosen_pairs, missing_values, told
+from fanbayes.explanation.explanation import Attribution, Explanation
 from fanbayes.explanation.information import Density, column_density, feature_density
 from fanbayes.explanation.path import integrate
 from fanbayes.learning.e_step import ThreadPool

@@ -22,16 +22,8 @@ from scipy.special import logsumexp, xlogy
 from fanbayes.arrays import Floats, Ints
 from fanbayes.data.table import EncodedTable
 from fanbayes.data.views import Encodings
-from fanbayes.explanation.contributions import (
-    Attribution,
-    Explanation,
-    by_feature,
-    check_sum,
-    chosen_pairs,
-    missing_values,
-    path_weights,
-    told,
-)
+from fanbayes.explanation.contributions import by_feature, check_sum, chosen_pairs, missing_values, path_weights, told
+from fanbayes.explanation.explanation import Attribution, Explanation
 from fanbayes.learning.aode import AODE
 from fanbayes.learning.e_step import ThreadPool
 

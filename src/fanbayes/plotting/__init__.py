@@ -6,9 +6,22 @@ again. `ax_` and `figure_` are what it has drawn on.
 
 from fanbayes.plotting.arcs import ArcDisplay
 from fanbayes.plotting.components import ComponentDisplay
+from fanbayes.plotting.explanation import ExplanationDisplay
+from fanbayes.plotting.feature import FeatureDisplay
+from fanbayes.plotting.importance import ImportanceDisplay
 from fanbayes.plotting.nb_tree import NBTreeDisplay
 from fanbayes.plotting.reliability import ReliabilityDisplay
 from fanbayes.plotting.selection import SelectionDisplay
 from fanbayes.plotting.trace import TraceDisplay
 
-__all__ = ["ArcDisplay", "ComponentDisplay", "NBTreeDisplay", "ReliabilityDisplay", "SelectionDisplay", "TraceDisplay"]
+__all__ = [
+    "ArcDisplay",
+    "ComponentDisplay",
+    "ExplanationDisplay",
+    "FeatureDisplay",
+    "ImportanceDisplay",
+    "NBTreeDisplay",
+    "ReliabilityDisplay",
+    "SelectionDisplay",
+    "TraceDisplay",
+]

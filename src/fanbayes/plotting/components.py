@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from fanbayes.data.text_table import shortened
 from fanbayes.estimators.base import NetworkClassifier
 from fanbayes.explanation.profiles import Profiles, component_profiles
 from fanbayes.plotting.display import Display, require_network
@@ -66,16 +67,24 @@ class ComponentDisplay(Display):
         )
         names = [profiles.traits[k] for k in shown]
         traits = [f if level is None else f"{f} = {level}" for f, level in names]
+        traits = [shortened(text, 40) for text in traits]
         ax.set_yticks(range(len(names)), traits, parse_math=False)  # a name with two $ is no formula
         shares = [f"h{h}\n{100 * p:.0f}%" for h, p in zip(profiles.component_of, profiles.share)]
-        ax.set_xticks(range(n_cells), shares)
+        ax.set_xticks(range(n_cells), shares, fontsize="small" if n_cells > 8 else "medium")
         if profiles.class_of is not None:
             first = np.flatnonzero(np.diff(profiles.class_of, prepend=-1))
             for edge in first[1:]:
                 ax.axvline(edge - 0.5, color="black", linewidth=1)
             middle = (first + np.append(first[1:], n_cells) - 1) / 2
             top = ax.secondary_xaxis("top")
-            top.set_xticks(middle, [str(c) for c in self.classes], parse_math=False)
+            labels = [shortened(str(c)) for c in self.classes]
+            room = 6 * n_cells / len(labels)  # characters above the cells of a class
+            top.set_xticks(middle, labels, parse_math=False)
+            if max(map(len, labels)) > room:
+                top.tick_params(axis="x", rotation=60)
+                for text in top.get_xticklabels():
+                    text.set(ha="left", rotation_mode="anchor")
             top.tick_params(length=0)
+        ax.set_title("What distinguishes the components")
         self.figure_.colorbar(self.image_, ax=ax, label="difference (standard deviations)")
         return self

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fanbayes.estimators.nb_tree import NBTreeClassifier
 from fanbayes.explanation.nb_tree import describe_tree
-from fanbayes.plotting.display import Display
+from fanbayes.plotting.display import Display, colours
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -74,22 +74,26 @@ class NBTreeDisplay(Display):
             top, own = line[node["parent"]], line[node["node"]]
             ax.plot([x, x, x + indent / 2], [top + 0.4, own, own], color="0.6", linewidth=1, zorder=0)
         end = [indent * node["depth"] for node in shown]
-        for c, label in enumerate(self.classes):
+        for (c, label), colour in zip(enumerate(self.classes), colours(len(self.classes))):
             share = [width * node["prior"][c]["prior"] for node in shown]
-            self.bars_.append(ax.barh(range(len(shown)), share, left=end, height=0.7, color=f"C{c % 10}", label=label))
+            self.bars_.append(
+                ax.barh(range(len(shown)), share, left=end, height=0.7, color=colour, label=_short(str(label)))
+            )
             end = [x + more for x, more in zip(end, share)]
         for number, node in enumerate(shown):
             what = _short(node["condition"] or "all rows")
             split = "" if node["feature"] is None else f", by {_short(node['feature'])}"
-            text = f"{what}: {node['cases']:.6g}{split}"
+            text = f"{what}: {_count(node['cases'])}{split}"
             self.texts_.append(ax.text(end[number] + 0.05, number, text, va="center", fontsize=8, parse_math=False))
         ax.set(xlim=(-0.1, indent * depth + width + 2.2), ylim=(len(shown) - 0.4, -0.6), xticks=[], yticks=[])
         ax.set_frame_on(False)
-        if len(self.classes) <= 10:
-            legend = ax.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=5)
-            for entry in legend.get_texts():
-                entry.set_parse_math(False)  # a name with two $ is no formula
+        ax.set_title("Cases of each node, and the shares of the classes", fontsize="medium")
+        self.legend(ax, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=3)
         return self
+
+
+def _count(cases: float) -> str:
+    return f"{cases:.0f}" if cases == round(cases) else f"{cases:.1f}"
 
 
 def _short(text: str) -> str:

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from fanbayes.arrays import Floats
 from fanbayes.evaluation.metrics import N_BINS, ReliabilityCurve, Strategy, reliability_curve
-from fanbayes.plotting.display import Display
+from fanbayes.plotting.display import STYLES, Display
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -104,9 +104,11 @@ class ReliabilityDisplay(Display):
         ax = self.begin(ax)
         if not ax.lines:
             ax.plot([0, 1], [0, 1], color="0.6", linestyle=":", zorder=0, label="perfectly calibrated")
-        curve = self.curve
+        curve, n_before = self.curve, len(ax.lines) - 1
         label = f"{self.name or 'predictions'} (ECE {curve.calibration_error:.3f})"
-        (self.line_,) = ax.plot(curve.predicted, curve.observed, linewidth=1.2, label=label)
+        (self.line_,) = ax.plot(
+            curve.predicted, curve.observed, linewidth=1.4, linestyle=STYLES[n_before % len(STYLES)], label=label
+        )
         colour = self.line_.get_color()
         ax.vlines(curve.predicted, *_wilson(curve.observed, curve.count), color=colour, linewidth=1, alpha=0.4)
         area = 4 + 400 * curve.count / curve.count.sum()
@@ -115,7 +117,8 @@ class ReliabilityDisplay(Display):
         ax.set(ylabel="observed frequency", aspect="equal")
         ax.set_xlabel(f"predicted probability of {judged}", parse_math=False)
         ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
-        ax.legend(frameon=False, loc="upper left")
+        ax.set_title("Reliability: dots below the diagonal are overconfident")
+        self.legend(ax, loc="upper center", bbox_to_anchor=(0.5, -0.13))
         return self
 
 

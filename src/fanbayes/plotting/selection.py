@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from typing import TYPE_CHECKING, Self
 
 from fanbayes.data.frames import from_user_table
 from fanbayes.estimators.base import NetworkClassifier
-from fanbayes.plotting.display import Display, require_network
+from fanbayes.plotting.display import STYLES, Display, require_network
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -63,11 +64,12 @@ class SelectionDisplay(Display):
         """Draw, on `ax` or on new axes."""
         ax = self.begin(ax)
         self.lines_ = [
-            ax.plot(self.n_components, score, marker="o", markersize=4, label=name)[0]
-            for name, score in self.scores.items()
+            ax.plot(self.n_components, score, marker=marker, markersize=5, linestyle=style, label=name)[0]
+            for (name, score), style, marker in zip(self.scores.items(), cycle(STYLES), cycle("osD^"))
         ]
-        ax.axvline(self.chosen, color="0.6", linestyle=":", zorder=0, label=f"chosen: {self.chosen}")
+        ax.axvline(self.chosen, color="0.75", linewidth=5, zorder=0, label=f"chosen: {self.chosen}")
         ax.set(xlabel="number of components", ylabel="score (larger is better)")
-        ax.set_xticks(list(self.n_components))
-        ax.legend(frameon=False)
+        ax.set_title("Scores of the numbers of components that were tried")
+        ax.locator_params(axis="x", integer=True)
+        self.legend(ax, beside=True)
         return self

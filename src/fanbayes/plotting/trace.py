@@ -87,6 +87,8 @@ class TraceDisplay(Display):
         margin = 0.05 * (top - later.min()) or 1.0
         ax.set_ylim(later.min() - margin, top + margin)
         ax.locator_params(axis="x", integer=True)
-        ax.set(xlabel="pass over the data", ylabel="objective", title=f"{self.n_components} components")
+        n, size = len(self.traces), self.n_components
+        of = f"{n} start{'s' if n > 1 else ''}, {size} component{'s' if size > 1 else ''}"
+        ax.set(xlabel="pass over the data", ylabel="objective", title=f"Objective of EM: {of}")
         ax.legend(frameon=False, loc="lower right")
         return self

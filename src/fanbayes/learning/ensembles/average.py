@@ -208,5 +208,5 @@ def _read_view(values: dict[str, Any], arrays: Arrays, base: Schema) -> View:
     if "scores" in arrays:
         scores = read_array(arrays, "scores", (n, 2, N_KNOTS))
         require(are_knots(scores), flaw)
-    same = repr(schema) == repr(base)  # NaN differs from itself, its text does not
+    same = repr(schema.to_json()) == repr(base.to_json())  # NaN differs from itself, its text does not
     return View(base if same else schema, mixing, scores)  # so that rows are encoded once for both
