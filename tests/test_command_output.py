@@ -105,7 +105,8 @@ def test_pages_and_figures_hold_them(folder):
     assert r"\x1b[31mred" in page
     assert "\x1b" not in page
     texts = minidom.parse(str(folder / "roc.svg")).getElementsByTagName("text")
-    assert {r"\x1b[31mred", "[/b] <i>", r"$\frac$"} <= {node.firstChild.data for node in texts if node.firstChild}
+    titles = {f"ROC of {name} against the rest" for name in (r"\x1b[31mred", "[/b] <i>", r"$\frac$")}
+    assert titles <= {node.firstChild.data for node in texts if node.firstChild}
 
 
 def test_a_study_goes_on_over_such_a_dataset(tmp_path):
