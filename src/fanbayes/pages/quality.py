@@ -23,7 +23,7 @@ from fanbayes.evaluation.metrics import (
     log_losses,
     reliability_curve,
 )
-from fanbayes.explanation.contributions import Explanation
+from fanbayes.explanation.explanation import Explanation
 from fanbayes.learning.e_step import thread_pool
 from fanbayes.pages.text import significant
 
