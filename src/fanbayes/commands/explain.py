@@ -204,6 +204,8 @@ def _print_row(
 
 def chart(found: Explanation, k: int, top: int, mark: str, columns: int | None = None) -> list[str]:
     """Bars of one row, the longest first, between the prior and the sum; lines have at most `columns` characters."""
+    from fanbayes.explanation.explanation import odds
+
     terms = [
         (printable(f"{name}, expected" if values[k] is None else f"{name} = {_short(values[k])}"), contribution)
         for name, values, contribution in zip(found.features, found.values, found.contributions[k].tolist())
@@ -224,8 +226,8 @@ def chart(found: Explanation, k: int, top: int, mark: str, columns: int | None =
     longest = max(abs(contribution) for _, contribution in lines) or 1.0
     texts = [f"  {name:<{width}}  {value:+8.2f}  {_bar(value / longest, side, mark)}".rstrip() for name, value in lines]
     name, value = total
-    odds = "" if abs(value) > 30 else f"  odds {_odds(value)}"
-    return [*texts, f"  {name:<{width}}  {value:+8.2f}{odds}"]
+    ratio = "" if abs(value) > 30 else f"  odds {odds(value)}"
+    return [*texts, f"  {name:<{width}}  {value:+8.2f}{ratio}"]
 
 
 def _bar(share: float, side: int, mark: str) -> str:
@@ -235,12 +237,6 @@ def _bar(share: float, side: int, mark: str) -> str:
     if share < 0:
         return " " * (side - length) + mark * length + middle
     return " " * side + middle + mark * length
-
-
-def _odds(log_odds: float) -> str:
-    ratio = math.exp(abs(log_odds))
-    text = f"{ratio:.2g}" if ratio < 10 else f"{ratio:,.0f}"
-    return f"{text} : 1" if log_odds >= 0 else f"1 : {text}"
 
 
 def _percent(p: float) -> str:

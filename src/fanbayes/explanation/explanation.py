@@ -175,11 +175,11 @@ def strongest(explanation: Explanation, row: int, most: int) -> list[tuple[str, 
 def odds(log_odds: float) -> str:
     """Odds of one class against another, as people say them.
 
-    >>> odds(1.96), odds(-1.96), odds(50.0)
-    ('7.1 : 1', '1 : 7.1', '5e+21 : 1')
+    >>> odds(1.96), odds(-3.0), odds(9.0), odds(50.0)
+    ('7.1 : 1', '1 : 20', '8,103 : 1', '5.2e+21 : 1')
     """
-    size = math.exp(min(abs(log_odds), _LARGEST_LOG_ODDS))
-    text = f"{size:.1f}" if size < 1000 else f"{size:.2g}"
+    ratio = math.exp(min(abs(log_odds), _LARGEST_LOG_ODDS))
+    text = f"{ratio:.2g}" if not 10 <= ratio < 1e14 else f"{ratio:,.0f}"
     return f"{text} : 1" if log_odds >= 0 else f"1 : {text}"
 
 
