@@ -87,7 +87,7 @@ wheel:
 	build/wheel-venv/bin/python release/build.py
 
 docs: .venv/.docs
-	.venv/bin/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict --quiet
 	@echo "The guide: build/docs/index.html"
 
 # Runs the examples of README and guide and writes below each what it prints.

@@ -1,5 +1,6 @@
 """Every example of the guide and the README runs, in the order in which it is read, and prints what is shown."""
 
+import pkgutil
 import re
 import sys
 from pathlib import Path
@@ -52,3 +53,30 @@ def test_links_lead_somewhere():
     for page in examples.GUIDE:
         for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text("utf-8")):
             assert (page.parent / target).exists(), (page.name, target)
+
+
+def test_the_theory_names_code_that_is_there():
+    names = re.findall(r"`(fanbayes(?:\.\w+)+)`", (ROOT / "docs" / "theory.md").read_text("utf-8"))
+    assert len(names) > 30
+    for name in names:
+        pkgutil.resolve_name(name)
+
+
+def test_the_theory_has_the_equations_of_the_paper():
+    tags = re.findall(r"\\tag\{(\d+)\}", (ROOT / "docs" / "theory.md").read_text("utf-8"))
+    assert sorted(map(int, tags)) == list(range(1, 14))
+
+
+def test_formulas_become_mathml():
+    pytest.importorskip("latex2mathml")
+    import hooks
+
+    html = hooks.on_page_content('<p><span class="arithmatex">\\(a &lt; b\\)</span></p>')
+    assert html.startswith("<p><math")
+    assert "&#x0003C;" in html
+    assert "arithmatex" not in html
+    block = hooks.on_page_content('<div class="arithmatex">\\[p = 1 \\tag{A1}\\]</div>')
+    assert 'id="eq-A1"' in block
+    assert block.count("<math") == 1
+    assert "<span>(A1)</span>" in block
+    assert "tag{" not in block
