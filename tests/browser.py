@@ -76,6 +76,15 @@ class Browser:
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
 
+    def outside(self, width):
+        """What does not fit a phone of this width: elements beyond its edge that no region scrolls."""
+        self.send("Emulation.setDeviceMetricsOverride", width=width, height=740, deviceScaleFactor=2, mobile=True)
+        assert self.run("document.documentElement.scrollWidth") <= width
+        beyond = f"!e.closest('.scroll') && e.getBoundingClientRect().right > {width + 1}"
+        return self.run(
+            f"[...document.querySelectorAll('main *')].filter(e => {beyond}).map(e => e.outerHTML.slice(0, 80))"
+        )
+
     def mouse(self, selector, *kinds):
         """Move to the middle of an element, and perhaps press and release there."""
         where = f"document.querySelector({json.dumps(selector)})"

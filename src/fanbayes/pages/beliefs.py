@@ -141,6 +141,8 @@ def feature_list(clf: TableClassifier, joint: Joint | None, about: dict[str, Any
             "low": _limit(schema[j].low),
             "high": _limit(schema[j].high),
         }
+        if j not in schema.features:
+            entry["flat"] = True
         found.append(entry | ({} if joint is None else joint.features.get(j, {})))
     return found
 

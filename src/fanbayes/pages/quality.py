@@ -120,7 +120,7 @@ def quality(clf: TableClassifier, judged: Judged) -> dict[str, Any]:
         "curves": [_curves(label, log_proba, c) for c in range(n_classes)],
         "proba": significant(np.exp(log_proba[keep]), 9),
         "labels": label[keep].tolist(),
-        "surprising": _surprising(clf, judged),
+        "surprising": _surprising(clf, judged) if n_classes > 1 else [],
     }
 
 

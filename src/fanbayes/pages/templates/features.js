@@ -7,6 +7,8 @@ const MOST_LEVELS = 20;
 const N_COLOURS = 8;
 
 const colour = (c) => `var(--c${c % N_COLOURS})`;
+// Of more classes than colours, those that are shown have one each.
+const shownColour = (data, state, c) => colour(data.classes.length > N_COLOURS ? [...state.shown].indexOf(c) : c);
 
 function featureList(data, openWhatIf) {
   const state = { find: "", all: false, components: false, sort: "information", shown: new Set(firstClasses(data)) };
@@ -96,7 +98,7 @@ function classLegend(data, state, redraw) {
         if (!state.shown.size) state.shown.add(c);
         redraw();
       },
-    }, [node("i", { style: `background:${colour(c)}` }), node("span", { class: "name" }, label)])))
+    }, [node("i", { style: `background:${shownColour(data, state, c)}` }), node("span", { class: "name" }, label)])))
     .concat(many ? node("li", {}, node("select", {
       "aria-label": "Show another class",
       change: (event) => {
@@ -120,7 +122,8 @@ function figureOf(data, feature, state, redraw, openWhatIf) {
       } }), " components behind the classes"]));
     const classes = [...state.shown].sort((a, b) => a - b);
     parts.push(feature.table ? bars(data, feature, classes, state) : curves(data, feature, classes, state));
-  } else parts.push(node("p", { class: "note" }, "Its distributions are not on this page."));
+  } else parts.push(node("p", { class: "note" }, feature.flat
+    ? "It tells nothing: not two values of it were seen in training." : "Its distributions are not on this page."));
   if (feature.missing && data.weight) {
     const said = data.classes.map((label, c) => `${label} ${percent(mixed(data.weight[c], feature.missing))}`).slice(0, N_COLOURS);
     parts.push(node("p", { class: "note", dir: "auto" }, `That it is missing counts. It is missing in: ${said.join(", ")}.`));
@@ -148,9 +151,9 @@ function bars(data, feature, classes, state) {
     node("th", { scope: "row", dir: "auto", title: feature.levels[row.v] }, clipped(feature.levels[row.v] || "(empty)", 40)),
     node("td", { class: "bars-cell" }, classes.map((c) => node("div", { class: "bar", title: `${data.classes[c]}: ${percent(row.p[c])}` }, [
       node("span", { class: "track" }, [
-        node("span", { class: "fill", style: `width:${(100 * row.p[c] / top).toFixed(2)}%;background:${colour(c)}` }),
+        node("span", { class: "fill", style: `width:${(100 * row.p[c] / top).toFixed(2)}%;background:${shownColour(data, state, c)}` }),
         ...(state.components ? cellsOf(data, c).map(([k]) => node("i", {
-          class: "tick", style: `left:${(100 * Math.min(row.cells[k] / top, 1)).toFixed(2)}%;border-color:${colour(c)}`,
+          class: "tick", style: `left:${(100 * Math.min(row.cells[k] / top, 1)).toFixed(2)}%;border-color:${shownColour(data, state, c)}`,
           title: `${cellName(data, k, c)}: ${percent(row.cells[k])}` })) : []),
       ]),
       node("span", { class: "value" }, percent(row.p[c])),
@@ -225,11 +228,11 @@ function curves(data, feature, classes, state) {
   svg.append(shape("line", { class: "axis", x1: left, x2: width - right, y1: y(0), y2: y(0) }));
   for (const { c, parts, p } of lines) {
     const path = line(at.map((v, i) => [v, p[i]]), x, y);
-    svg.append(shape("path", { class: "area", style: `fill:${colour(c)}`, d: `${path}L${x(at.at(-1))} ${y(0)}L${x(at[0])} ${y(0)}Z` }));
+    svg.append(shape("path", { class: "area", style: `fill:${shownColour(data, state, c)}`, d: `${path}L${x(at.at(-1))} ${y(0)}L${x(at[0])} ${y(0)}Z` }));
     if (state.components) for (const part of parts) svg.append(shape("path", {
-      class: "part", style: `stroke:${colour(c)}`, d: line(at.map((v, i) => [v, part.w * part.p[i]]), x, y),
+      class: "part", style: `stroke:${shownColour(data, state, c)}`, d: line(at.map((v, i) => [v, part.w * part.p[i]]), x, y),
     }, shape("title", {}, `${cellName(data, part.k, c)}: ${percent(part.w)} of ${data.classes[c]}`)));
-    svg.append(shape("path", { class: "curve", style: `stroke:${colour(c)}`, d: path }, shape("title", {}, data.classes[c])));
+    svg.append(shape("path", { class: "curve", style: `stroke:${shownColour(data, state, c)}`, d: path }, shape("title", {}, data.classes[c])));
   }
   return node("figure", { class: "plot density" }, [svg, node("figcaption", { class: "note" },
     `${feature.rate ? "Probability" : "Density"} in each class${state.components ? "; thin lines are its components" : ""}.`)]);

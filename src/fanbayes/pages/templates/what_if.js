@@ -12,11 +12,17 @@ function whatIf(data, model) {
 
   // ------------------------------------------------------------ the case in the link
 
-  const written = (value) => (value === null ? "(missing)" : String(value));
+  // Levels as Python writes them: True, 2.0.
+  const texts = new Map(data.features.map(({ name, levels }) => [name, levels ?? byName.get(name).levels.map(String)]));
+  const written = (name, value) => {
+    if (value === null) return "(missing)";
+    const { kind, levels } = byName.get(name);
+    return kind === "discrete" ? texts.get(name)[levels.indexOf(value)] : String(value);
+  };
 
   function read(feature, text) {
     if (text === "(missing)" && informative.has(feature.name)) return null;
-    if (feature.kind === "discrete") return feature.levels.find((level) => String(level) === text);
+    if (feature.kind === "discrete") return feature.levels[texts.get(feature.name).indexOf(text)];
     const value = Number(text);
     return text.trim() !== "" && Number.isFinite(value) ? value : undefined;
   }
@@ -33,7 +39,7 @@ function whatIf(data, model) {
 
   const linked = () => new URLSearchParams(location.hash.replace(/^#?what-if&?/, ""));
   const fragment = () =>
-    `#what-if${Object.entries(state.case).map(([name, value]) => `&${encodeURIComponent(name)}=${encodeURIComponent(written(value))}`).join("")}`;
+    `#what-if${Object.entries(state.case).map(([name, value]) => `&${encodeURIComponent(name)}=${encodeURIComponent(written(name, value))}`).join("")}`;
 
   // ------------------------------------------------------------ controls
 
@@ -61,22 +67,22 @@ function whatIf(data, model) {
   }
 
   function levelControl(feature) {
-    const texts = feature.levels.map(String);
-    if (texts.length > MOST_OPTIONS) {
+    const own = texts.get(feature.name);
+    if (own.length > MOST_OPTIONS) {
       const list = node("datalist", { id: `levels-${ordered.indexOf(feature)}` });
       const field = node("input", { type: "text", placeholder: "unknown", "aria-label": feature.name, autocomplete: "off", dir: "auto",
         input: () => {
           const find = field.value.toLowerCase();
-          list.replaceChildren(...texts.filter((text) => text.toLowerCase().includes(find)).slice(0, 50).map((text) => node("option", { value: text })));
+          list.replaceChildren(...own.filter((text) => text.toLowerCase().includes(find)).slice(0, 50).map((text) => node("option", { value: text })));
         },
         change: () => set(feature.name, read(feature, field.value)) });
       field.setAttribute("list", list.id);
-      return [[field, list], () => { field.value = feature.name in state.case ? written(state.case[feature.name]) : ""; }];
+      return [[field, list], () => { field.value = feature.name in state.case ? written(feature.name, state.case[feature.name]) : ""; }];
     }
     const select = node("select", { "aria-label": feature.name, dir: "auto", change: () => {
       const i = Number(select.value);
       set(feature.name, i < 0 ? undefined : feature.levels[i]);
-    } }, [node("option", { value: -1 }, "unknown"), ...texts.map((text, i) => node("option", { value: i }, text || "(empty)"))]);
+    } }, [node("option", { value: -1 }, "unknown"), ...own.map((text, i) => node("option", { value: i }, text || "(empty)"))]);
     return [[select], () => {
       const value = state.case[feature.name];
       select.value = value === undefined || value === null ? -1 : feature.levels.indexOf(value);
@@ -129,6 +135,7 @@ function whatIf(data, model) {
     const { proba, best } = model.predict(state.case);
     drawProbabilities(proba, best);
     drawComponent(best);
+    byId("why").hidden = proba.length < 2;
     if (proba.length > 1) drawWaterfall(proba);
     drawNext();
     byId("case-link").href = fragment();
@@ -167,14 +174,15 @@ function whatIf(data, model) {
       .filter(({ value }) => Math.abs(value) > 5e-4).sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
     const shown = steps.slice(0, 12), rest = steps.slice(12).reduce((sum, { value }) => sum + value, 0);
     const rows = [{ name: "prior", value: found.prior },
-      ...shown.map(({ name, value }) => ({ name: name in state.case ? `${name} = ${shortValue(state.case[name])}` : `${name} (expected)`, value })),
+      ...shown.map(({ name, value }) => ({ name: name in state.case ? `${name} = ${shortValue(name, state.case[name])}` : `${name} (expected)`, value })),
       ...(steps.length > 12 ? [{ name: `${steps.length - 12} more features`, value: rest }] : [])];
     byId("waterfall").replaceChildren(waterfall(rows, found.logOdds, colour(c), colour(against), byId("waterfall").clientWidth),
       node("p", { class: "note", dir: "auto" }, `Log-odds of ${data.classes[c]} against ${data.classes[against]}: ${signed(found.logOdds)}. ` +
         "Bars to the right speak for the first, to the left for the second."));
   }
 
-  const shortValue = (value) => (typeof value === "number" ? plain(value, Math.abs(value) / 10) : clipped(written(value), 16));
+  const shortValue = (name, value) =>
+    value === null || byName.get(name).kind === "discrete" ? clipped(written(name, value), 16) : plain(value, Math.abs(value) / 10);
 
   function drawNext() {
     const found = model.askNext(state.case).slice(0, 6);

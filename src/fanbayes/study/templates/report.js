@@ -7,35 +7,8 @@
   const state = {
     column: data.columns[0].key, pair: 0, reliability: data.columns[0].key, shown: -1, sort: "name", falling: false, find: "",
   };
-  const byId = (id) => document.getElementById(id);
-  const node = (tag, attributes = {}, children = []) => fill(document.createElement(tag), attributes, children);
-  const shape = (tag, attributes = {}, children = []) =>
-    fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
-
-  function fill(element, attributes, children) {
-    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-    element.append(...[].concat(children));
-    return element;
-  }
-
-  const minus = (text) => text.replace("-", "−");
-  const fixed = (value, digits) => (value === null || value === undefined ? "–" : minus(value.toFixed(digits)));
   const probability = (p) => (p < 0.001 ? p.toExponential(0) : p.toPrecision(2));
   const title = (item) => item.name + (item.discretised ? " (discretised)" : "");
-
-  /* ---------------------------------------------------------------- choices */
-
-  function segments(place, labels, chosen, choose) {
-    const buttons = labels.map((label, i) => {
-      const button = node("button", { type: "button", "aria-pressed": String(i === chosen) }, label);
-      button.addEventListener("click", () => {
-        buttons.forEach((other, j) => other.setAttribute("aria-pressed", String(i === j)));
-        choose(i);
-      });
-      return button;
-    });
-    byId(place).append(...buttons);
-  }
 
   /* ---------------------------------------------------------------- scales and axes */
 
@@ -50,24 +23,17 @@
     return (v) => (bend(v) - bend(low)) / (bend(high) - bend(low));
   }
 
-  function ticks(low, high, log) {
-    if (log) {
-      const steps = low / high > 1000 ? [1] : [1, 3];
-      const decades = [-5, -4, -3, -2, -1, 0, 1].flatMap((power) => steps.map((m) => -m * 10 ** power));
-      return decades.map((t) => Number(t.toPrecision(1))).filter((t) => t >= low && t <= high);
-    }
-    const rough = (high - low) / 5, power = 10 ** Math.floor(Math.log10(rough));
-    const step = [1, 2, 2.5, 5, 10].map((m) => m * power).find((s) => s >= rough);
-    const found = [];
-    for (let t = Math.ceil(low / step - 1e-9) * step; t <= high + 1e-9; t += step) found.push(Number(t.toFixed(10)));
-    return found;
+  function logTicks(low, high) {
+    const steps = low / high > 1000 ? [1] : [1, 3];
+    const decades = [-5, -4, -3, -2, -1, 0, 1].flatMap((power) => steps.map((m) => -m * 10 ** power));
+    return decades.map((t) => Number(t.toPrecision(1))).filter((t) => t >= low && t <= high);
   }
 
   function axes(size, low, high, log, labelX, labelY, description) {
     const at = scale(low, high, log), width = size - LEFT - RIGHT, height = size - TOP - BOTTOM;
     const x = (v) => LEFT + width * at(v), y = (v) => TOP + height * (1 - at(v));
     const svg = shape("svg", { viewBox: `0 0 ${size} ${size}`, role: "group", "aria-label": description });
-    for (const t of ticks(low, high, log)) {
+    for (const t of log ? logTicks(low, high) : ticks(low, high)) {
       const label = minus(String(t));
       svg.append(
         shape("line", { class: "grid", x1: x(t), x2: x(t), y1: TOP, y2: TOP + height }),
@@ -320,17 +286,17 @@
   /* ---------------------------------------------------------------- begin */
 
   const drawFigures = () => { calm(); figures.forEach(drawFigure); };
-  segments("choose-column", data.columns.map(({ label }) => label), 0, (i) => {
+  segments(byId("choose-column"), data.columns.map(({ label }) => label), 0, (i) => {
     state.column = data.columns[i].key;
     drawFigures();
     drawTable();
   });
-  segments("choose-pair", data.pairs.map(([first, second]) => `${first} – ${second}`), 0, (i) => {
+  segments(byId("choose-pair"), data.pairs.map(([first, second]) => `${first} – ${second}`), 0, (i) => {
     state.pair = i;
     drawFigures();
   });
   const calibrated = data.columns.filter(({ key }) => data.reliability[key]);
-  segments("choose-reliability", calibrated.map(({ label }) => label), 0, (i) => {
+  segments(byId("choose-reliability"), calibrated.map(({ label }) => label), 0, (i) => {
     state.reliability = calibrated[i].key;
     drawReliability();
   });
