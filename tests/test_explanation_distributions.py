@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import integrate
 
 from fanbayes import FANClassifier, FMClassifier, MDAClassifier, NBClassifier, TANClassifier
 from fanbayes.explanation.distributions import feature_distribution
@@ -50,7 +51,7 @@ def test_it_is_what_the_classifier_says(data, name):
             values, total = inside, found.classes.sum(axis=0)
         else:
             values = found.x
-            total = np.trapezoid(found.classes, found.x, axis=0) if found.is_density else found.classes.sum(axis=0)
+            total = integrate.trapezoid(found.classes, found.x, axis=0) if found.is_density else found.classes.sum(axis=0)
         np.testing.assert_allclose(total, 1.0, rtol=2e-3)
         alone = pd.DataFrame({other: [None if other == "colour" else np.nan] * len(values) for other in X.columns})
         alone[feature] = values
