@@ -51,7 +51,8 @@ def test_it_is_what_the_classifier_says(data, name):
             values, total = inside, found.classes.sum(axis=0)
         else:
             values = found.x
-            total = integrate.trapezoid(found.classes, found.x, axis=0) if found.is_density else found.classes.sum(axis=0)
+            p = found.classes
+            total = integrate.trapezoid(p, found.x, axis=0) if found.is_density else p.sum(axis=0)
         np.testing.assert_allclose(total, 1.0, rtol=2e-3)
         alone = pd.DataFrame({other: [None if other == "colour" else np.nan] * len(values) for other in X.columns})
         alone[feature] = values

@@ -42,7 +42,7 @@ def evaluate(
     rows: Annotated[
         Path | None,
         typer.Argument(
-            help="Labelled rows to test MODEL on.", metavar="[ROWS]", exists=True, dir_okay=False, show_default=False
+            help="Labelled rows to test MODEL on.", metavar="ROWS", exists=True, dir_okay=False, show_default=False
         ),
     ] = None,
     model: Annotated[
