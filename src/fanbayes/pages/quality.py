@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -25,6 +26,7 @@ from fanbayes.evaluation.metrics import (
 )
 from fanbayes.explanation.explanation import Explanation
 from fanbayes.learning.e_step import thread_pool
+from fanbayes.learning.ensembles.average import Average
 from fanbayes.pages.text import significant
 
 MOST_PROBABILITIES = 60_000
@@ -32,6 +34,9 @@ MOST_PROBABILITIES = 60_000
 
 MOST_CELLS = 200_000
 """Values of the rows that features are left out of, one feature after the other."""
+
+MOST_COMPLETED = 40
+"""Features of an average whose loss is measured: each row without one of them takes many that are completed."""
 
 _POINTS = 160
 _SURPRISING = 12
@@ -83,28 +88,30 @@ def _log_proba(clf: TableClassifier, rows: Encodings) -> Floats:
     return clf._predictor.posterior(rows, "log_proba", thread_pool(clf._n_threads()))
 
 
-def left_out(clf: TableClassifier, judged: Judged) -> tuple[Floats, int]:
+def left_out(clf: TableClassifier, judged: Judged, features: Sequence[int]) -> tuple[dict[int, float], int]:
     """What the mean log score of rows loses when a feature is made missing.
+
+    Parameters
+    ----------
+    features : positions, the most important first; of an average the first `MOST_COMPLETED` of them are measured
 
     Returns
     -------
-    drop : (n_features,), in nats
+    drop : in nats, by position
     n : rows that it is the mean over: a sample of at most `MOST_CELLS` values
     """
-    features = clf.schema_.features
-    n_rows = len(judged.label)
+    if isinstance(clf._predictor, Average):
+        features = features[:MOST_COMPLETED]
+    n_rows, names = len(judged.label), np.arange(len(clf.classes_))
     n = min(n_rows, max(100, MOST_CELLS // max(1, len(features) ** 2)))
     some = np.sort(np.random.default_rng(0).permutation(n_rows)[:n])
     rows, label = judged.rows.only(some), judged.label[some]
-    names = np.arange(len(clf.classes_))
 
     def loss(log_proba: Floats) -> float:
         return float(log_losses(label, log_proba, classes=names).mean())
 
-    drop, whole = np.zeros(len(clf.schema_.columns)), loss(judged.log_proba[some])
-    for j in features:
-        drop[j] = loss(_log_proba(clf, rows.without(j))) - whole
-    return drop, n
+    whole = loss(judged.log_proba[some])
+    return {j: loss(_log_proba(clf, rows.without(j))) - whole for j in features}, n
 
 
 def quality(clf: TableClassifier, judged: Judged) -> dict[str, Any]:

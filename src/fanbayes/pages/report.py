@@ -110,9 +110,9 @@ def _content(clf: TableClassifier, X: Any, y: Any) -> tuple[dict[str, Any], dict
     judged = None if X is None else quality.judge(clf, X, y)
     n_left_out = 0
     if judged is not None:
-        drop, n_left_out = quality.left_out(clf, judged)
+        drop, n_left_out = quality.left_out(clf, judged, [feature["position"] for feature in features])
         for feature in features:
-            feature["drop"] = float(drop[feature["position"]])
+            feature["drop"] = drop.get(feature["position"])
     remarks = []
     if getattr(clf._predictor, "holds_training_rows", False):
         remarks.append("This page holds rows of the training table: a member of the average is a kernel density.")

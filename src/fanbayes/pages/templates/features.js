@@ -14,7 +14,7 @@ function featureList(data, openWhatIf) {
   const state = { find: "", all: false, components: false, sort: "information", shown: new Set(firstClasses(data)) };
   const most = (key) => Math.max(...data.features.map((feature) => feature[key] ?? 0), 1e-12);
   const mostInformation = most("information"), mostDrop = most("drop");
-  const hasDrop = data.features.some((feature) => feature.drop !== undefined);
+  const hasDrop = data.quality !== null;
   const opened = new Map(); // body of each feature that is open
 
   const paint = (feature, body) => body.replaceChildren(...figureOf(data, feature, state, repaint, openWhatIf));
@@ -23,7 +23,7 @@ function featureList(data, openWhatIf) {
   function lineOf(feature) {
     const body = node("div", { class: "feature-body" });
     const bar = (value, top, kind) => node("span", { class: "meter" },
-      node("span", { class: kind, style: `width:${(100 * Math.max(value, 0) / top).toFixed(2)}%` }));
+      node("span", { class: kind, style: `width:${(100 * Math.max(value ?? 0, 0) / top).toFixed(2)}%` }));
     const details = node("details", { class: "feature", open: opened.has(feature) ? "" : false, toggle: () => {
       if (!details.open) opened.delete(feature);
       else if (opened.get(feature) !== body) paint(feature, opened.set(feature, body).get(feature));
@@ -43,7 +43,7 @@ function featureList(data, openWhatIf) {
   function redraw() {
     const words = state.find.toLowerCase().split(/\s+/).filter(Boolean);
     const found = data.features.filter(({ name }) => words.every((word) => name.toLowerCase().includes(word)));
-    if (state.sort === "drop") found.sort((a, b) => b.drop - a.drop);
+    if (state.sort === "drop") found.sort((a, b) => (b.drop ?? -1e9) - (a.drop ?? -1e9));
     const shown = state.all || words.length ? found.slice(0, MOST_SHOWN) : found.slice(0, FIRST_SHOWN);
     byId("features").replaceChildren(...shown.map(lineOf));
     byId("showing").textContent = `${shown.length} of ${data.features.length} features`;

@@ -2,6 +2,8 @@
 
 const FIRST_CONTROLS = 12;
 const MOST_OPTIONS = 200;
+const LONG = 60; // milliseconds
+const PAUSE = 250;
 
 function whatIf(data, model) {
   const byName = new Map(model.features.map((feature) => [feature.name, feature]));
@@ -131,15 +133,30 @@ function whatIf(data, model) {
     });
   }
 
+  // Probabilities follow at once. The reasons of an average may take longer than a frame: then they wait for a pause.
+  let taken = 0, waiting = 0;
+
   function answer() {
     const { proba, best } = model.predict(state.case);
     drawProbabilities(proba, best);
+    byId("case-link").href = fragment();
+    if (location.protocol !== "about:") {
+      history.replaceState(null, "", Object.keys(state.case).length ? fragment() : location.href.split("#what-if")[0]);
+    }
+    clearTimeout(waiting);
+    if (taken < LONG) drawReasons(proba, best);
+    else waiting = setTimeout(drawReasons, PAUSE, proba, best);
+    byId("reasons").classList.toggle("stale", taken >= LONG);
+  }
+
+  function drawReasons(proba, best) {
+    const begun = performance.now();
     drawComponent(best);
     byId("why").hidden = proba.length < 2;
     if (proba.length > 1) drawWaterfall(proba);
     drawNext();
-    byId("case-link").href = fragment();
-    if (location.protocol !== "about:") history.replaceState(null, "", Object.keys(state.case).length ? fragment() : location.href.split("#what-if")[0]);
+    taken = performance.now() - begun;
+    byId("reasons").classList.remove("stale");
   }
 
   function drawProbabilities(proba, best) {
