@@ -102,9 +102,9 @@ docs-output: .venv/.installed
 bench: .bench-venv/.installed
 	.bench-venv/bin/python benchmarks/run.py $(SECTIONS) $(if $(DATA),--data $(DATA))
 
-# Tables larger than memory, and Dask: half an hour, ROWS="1000000 10000000" for less. Needs some 20 GB of disk.
+# Tables larger than memory, Dask and Spark: an hour, ROWS="1000000 10000000" for less. Needs some 20 GB of disk, and Java.
 bench-scale: .bench-venv/.installed
-	.bench-venv/bin/python benchmarks/run.py scale scale_dask $(if $(ROWS),--rows $(ROWS))
+	.bench-venv/bin/python benchmarks/run.py scale scale_dask scale_peers $(if $(ROWS),--rows $(ROWS))
 
 # What Weka and pyAgrum say of tables that anyone can make, for the tests to compare with, and accuracy beside Weka's on the
 # datasets of DATA. Weka is Debian's, with a Java runtime (weka, default-jre-headless), or the jar that WEKA_JAR names.
@@ -147,6 +147,7 @@ pages: .venv/.installed
 	$(PY) benchmarks/quality/report.py
 	$(PY) benchmarks/quality/defaults.py report
 	$(PY) benchmarks/page.py
+	$(PY) benchmarks/cluster_costs.py
 	$(PY) -m fuzz.report
 
 .bench-venv/.installed: pyproject.toml benchmarks/requirements.txt $(NATIVE) $(shell find src/fanbayes -name '*.py')

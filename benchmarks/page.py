@@ -45,10 +45,15 @@ def goal(r: dict[str, Any]) -> str:
     return "" if r["target"] is None else f"{'≥' if r['better'] == 'more' else '≤'} {r['target']:g} {r['unit']}"
 
 
+def reached(r: dict[str, Any]) -> str:
+    """The value, as text."""
+    return "not run" if r["value"] != r["value"] else f"{r['value']:.3g} {r['unit']}"
+
+
 def _row(section: str, r: dict[str, Any]) -> str:
     mark = {True: '<span class="mark yes">yes</span>', False: '<span class="mark no">no</span>', None: ""}[r["met"]]
     note = f"<br><small>{escape(r['detail']['note'])}</small>" if r["detail"].get("note") else ""
-    cells = section, escape(r["name"]) + note, goal(r), f"{r['value']:.3g} {escape(r['unit'])}", mark
+    cells = section, escape(r["name"]) + note, goal(r), escape(reached(r)), mark
     return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>\n"
 
 

@@ -44,7 +44,7 @@ SECTIONS = [
     "nb_tree",
     "coverage",
 ]
-SCALE = ["scale", "scale_dask"]
+SCALE = ["scale", "scale_dask", "scale_peers"]
 PEERS = ["numpy", "scipy", "scikit-learn", "stepmix", "pomegranate", "lightgbm", "pyagrum"]
 PEERS += ["pyarrow", "dask", "dask-ml", "pyspark"]
 
@@ -87,7 +87,7 @@ def show(results: list[Result]) -> None:
     table = Table("what", "goal", "reached", "")
     for r in results:
         met = {True: "[green]yes", False: "[red]no", None: ""}[r.met]
-        table.add_row(Text(r.name), page.goal(r.to_json()), f"{r.value:.3g} {r.unit}", met)
+        table.add_row(Text(r.name), page.goal(r.to_json()), page.reached(r.to_json()), met)
     Console(width=None if sys.stdout.isatty() else 150).print(table)
 
 

@@ -20,7 +20,7 @@ from measure import Result
 from scale_table import TARGET, files
 
 from fanbayes import FANClassifier
-from fanbayes.estimators.on_dask import DaskParts
+from fanbayes.estimators.dask_parts import DaskParts
 
 SMALL, MANY = 10_000, 200  # rows of a partition, and how many of these
 PASSES = 20

@@ -146,6 +146,19 @@ def test_models_that_need_rows_in_memory_say_so(model):
         model().fit(Pieces(TABLE), "outcome")
 
 
+def test_batches_of_one_class_without_labels_and_without_rows():
+    labels = [None] * 40 + ["no"] * 40 + TABLE["outcome"].to_list()[80:]
+    table = TABLE.with_columns(outcome=pl.Series(labels))
+    expected = FANClassifier(2, random_state=0).fit(table, "outcome", "cases")
+    found = FANClassifier(2, random_state=0).fit(Pieces(table, 40), "outcome", "cases")
+    assert found.classes_.tolist() == ["no", "yes"]
+    np.testing.assert_allclose(found.predict_proba(NEW), expected.predict_proba(NEW), atol=1e-8)
+    with pytest.raises(ValueError, match="no row has a label"):
+        NBClassifier().fit(Pieces(table.with_columns(outcome=pl.lit(None, pl.String)), 40), "outcome")
+    with pytest.raises(ValueError, match="the table has no rows that count"):
+        NBClassifier().fit(Pieces(table[:0]), "outcome")
+
+
 def test_labels_that_are_numbers_or_truth_values():
     for values in ([0, 1] * 20, [2.0, 5.0] * 20, [True, False] * 20, [1, None, 7, 1] * 10):
         table = pl.DataFrame({"x": np.arange(40.0), "y": values}, strict=False)

@@ -26,7 +26,8 @@ from fanbayes import (
     TANClassifier,
 )
 from fanbayes.estimators import on_dask
-from fanbayes.estimators.on_dask import DaskParts, blocks_of
+from fanbayes.estimators.dask_parts import DaskParts
+from fanbayes.estimators.on_dask import blocks_of
 from fanbayes.learning.data import InMemoryData
 
 
@@ -76,6 +77,7 @@ def table():
 @pytest.fixture
 def small_blocks(monkeypatch):
     monkeypatch.setattr(on_dask, "_ROWS_A_BLOCK", 2000)
+    monkeypatch.setattr(on_dask, "_ROWS_TOGETHER", 1000)
 
 
 @pytest.fixture(scope="module")
@@ -176,9 +178,9 @@ def test_what_partitions_may_be(monkeypatch):
 
 
 def test_blocks_are_made_of_neighbours():
-    assert blocks_of([10_000] * 200) == [list(range(100)), list(range(100, 200))]
-    assert blocks_of([1_000_000, 1_000_000]) == [[0], [1]]
-    assert blocks_of([0, 700_000, 700_000, 0, 5_000_000, 3]) == [[0, 1, 2], [3, 4], [5]]
+    assert blocks_of([10_000] * 200, 1_000_000) == [list(range(100)), list(range(100, 200))]
+    assert blocks_of([1_000_000, 1_000_000], 1_000_000) == [[0], [1]]
+    assert blocks_of([0, 700_000, 700_000, 0, 5_000_000, 3], 1_000_000) == [[0, 1, 2], [3, 4], [5]]
 
 
 @pytest.mark.usefixtures("small_blocks")
@@ -357,3 +359,37 @@ def test_others_say_that_they_need_rows_in_memory():
     table = dd.from_pandas(pd.DataFrame({"x": np.arange(30.0), "y": np.arange(30) % 2}), npartitions=3)
     with pytest.raises(TypeError, match=r"rows in memory are needed here; call .compute\(\) on it first"):
         BoostedNBClassifier().fit(table, "y")
+
+
+def test_a_partition_that_changes_between_reads():
+    reads = []
+
+    def read(k):
+        reads.append(k)
+        return FRAME[k * 1000 : k * 1000 + (900 if k == 2 and reads.count(2) > 1 else 1000)]
+
+    table = dd.from_map(read, range(4), meta=FRAME[:0])
+    with (
+        dask.config.set(scheduler="sync"),
+        pytest.raises(ValueError, match=r"partition 2: it had \d+ rows when it was read first, and has \d+ now"),
+    ):
+        NBClassifier().fit(table, "fraud", "times")
+
+
+def test_small_partitions_are_encoded_together(monkeypatch):
+    """Neighbours of the same types, in one task; what comes out is what single ones give."""
+    counted, together = [], on_dask._together
+
+    def noted(partitions):
+        counted.append(len(partitions))
+        return together(partitions)
+
+    monkeypatch.setattr(on_dask, "_together", noted)
+    monkeypatch.setattr(on_dask, "_ROWS_TOGETHER", 2000)
+    with dask.config.set(scheduler="sync"):
+        many, few = (dd.from_pandas(FRAME, npartitions=n, sort=False) for n in (70, 1))
+        cases = [NBClassifier()._cases_of(table, "fraud", "times") for table in (many, few)]
+        schema, _ = cases[1].encoded("none")
+        found = [np.concatenate([t.numbers for t in c.table(schema).parts.gather()]) for c in cases]
+    assert max(counted) > 10
+    np.testing.assert_array_equal(*found)

@@ -1,32 +1,23 @@
 """Tables of Dask: partitions are read, summarised and encoded by the workers, and their rows stay there.
 
-Of each table there are two passes: one task a partition tells what it holds (`TableSummary`), one encodes it. Small
-partitions are joined into blocks of about a million rows, by their lengths alone; a pass of EM is one task a block.
-Nothing is kept without the recipe that it was made by, so a worker that dies costs the time to make it again.
-
-Everything goes through `dask.persist` and `dask.compute`: to the cluster of the current client, or to the threads of
-this process where there is none.
+Of each table there are two passes: one task a partition tells what it holds (`TableSummary`), others encode it. By
+their lengths alone, small neighbours are encoded together, and joined into blocks of about a million rows; a pass of EM
+is one task a block.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import CancelledError
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, replace
 from itertools import compress, groupby
 from typing import Any, Literal, NamedTuple
 from uuid import uuid4
 
-import dask
 import dask.array as da
 import numpy as np
 from dask.delayed import delayed
-from dask.sizeof import sizeof
-from distributed import KilledWorker, default_client
-from distributed.client import ClosedClientError
-from distributed.comm import CommClosedError
 from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
@@ -37,6 +28,7 @@ from fanbayes.data.summary import TableSummary, summarise
 from fanbayes.data.table import EncodedTable, encode_table, joined, layout_of
 from fanbayes.data.traps import Trap, training_traps, warn_of
 from fanbayes.data.views import View, with_sources
+from fanbayes.estimators.dask_parts import DaskParts, blaming, check_versions, naming_partition, nothing, tasks
 from fanbayes.estimators.sampled import Draw, Sample, SomeOfPart, draw_of, sample_of
 from fanbayes.estimators.tabular import check_numbers
 from fanbayes.estimators.validation import (
@@ -48,163 +40,13 @@ from fanbayes.estimators.validation import (
     read_labels,
     read_weights,
 )
-from fanbayes.learning.data import InMemoryData, TrainingData
+from fanbayes.learning.data import TrainingData
 from fanbayes.learning.ensembles.race import Elsewhere
-from fanbayes.learning.partitioned import PartitionedTable, added_up, training_data
+from fanbayes.learning.partitioned import PartitionedTable, training_data
 
+# Rows of a block of encoded ones, and of partitions that are encoded together: each takes some hundredths of a second.
 _ROWS_A_BLOCK = 1_000_000
-
-
-# ---------------------------------------------------------------- values on the workers
-
-
-@dataclass(frozen=True)
-class DaskParts:
-    """Values of Dask, one for each partition or block (`fanbayes.learning.partitioned.Parts`)."""
-
-    values: tuple[Any, ...]
-
-    def map(self, function: Callable[..., Any], *arguments: Any) -> DaskParts:
-        """A function of each value and of the arguments, which are sent once to a worker."""
-        return self.of(function, [(value,) for value in self.values], *arguments)
-
-    @classmethod
-    def of(cls, function: Callable[..., Any], own: Iterable[tuple[Any, ...]], *arguments: Any) -> DaskParts:
-        """A function of the own arguments of each value, and of those that all have."""
-        shared = [delayed(argument, traverse=False, name=f"fanbayes-argument-{uuid4().hex}") for argument in arguments]
-        return cls(_tasks(function, [(*each, *shared) for each in own]))
-
-    def persist(self) -> DaskParts:
-        """The same values, computed where they are and kept there as long as somebody asks for them."""
-        with _on_cluster():
-            return DaskParts(dask.persist(*self.values, traverse=False))
-
-    def gather(self) -> list[Any]:
-        """The values, brought here."""
-        with _on_cluster():
-            return list(dask.compute(*self.values, traverse=False))
-
-    def sum(self) -> Any:
-        """Their sum, taken by the workers and brought here."""
-        [total] = DaskParts((added_up(self.values, _add_later),)).gather()
-        return total
-
-
-def _tasks(function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
-    """A task for each of the arguments, all called by the function's name."""
-    call = delayed(function, pure=False, traverse=False)
-    name = f"fanbayes-{function.__name__.lower().strip('_').replace('_', '-')}-{uuid4().hex}"
-    return tuple(call(*each, dask_key_name=f"{name}-{k}") for k, each in enumerate(arguments))
-
-
-def _add_later(values: Sequence[Any]) -> Any:
-    return _tasks(_sum, [(list(values),)])[0]
-
-
-def _sum(values: list[Any]) -> Any:
-    return sum(values[1:], start=values[0])
-
-
-@sizeof.register(EncodedTable)  # type: ignore[untyped-decorator]
-def _bytes_of_table(table: EncodedTable) -> int:
-    arrays = (table.narrow, table.wide, table.numbers, table.pairs, table.labels, table.weights)
-    return sum(array.nbytes for array in arrays if array is not None)
-
-
-@sizeof.register(InMemoryData)  # type: ignore[untyped-decorator]
-def _bytes_of_data(data: InMemoryData) -> int:
-    return int(_bytes_of_table(data.table))
-
-
-# ---------------------------------------------------------------- what may go wrong
-
-
-class PartitionError(ValueError):
-    """What is wrong with a partition, which its message names."""
-
-
-@contextmanager
-def _naming(where: str) -> Iterator[None]:
-    try:
-        yield
-    except (TypeError, ValueError) as error:
-        raise PartitionError(f"{where}: {error}") from None
-
-
-@contextmanager
-def _on_cluster() -> Iterator[None]:
-    """Say what has become of the cluster, where it is lost."""
-    try:
-        yield
-    except KilledWorker as error:
-        raise RuntimeError(
-            f"workers of Dask died again and again over the task {error.task!r:.60}; give them more memory, or make "
-            "the partitions smaller"
-        ) from error
-    except (CancelledError, CommClosedError, ClosedClientError) as error:
-        raise ConnectionError(
-            f"the scheduler of Dask went away, or what was computed was cancelled ({error!s:.200}); connect to a "
-            "scheduler, and fit again"
-        ) from error
-
-
-@contextmanager
-def _blaming(parts: DaskParts) -> Iterator[None]:
-    """Where a partition cannot be read, name the first of them."""
-    try:
-        yield
-    except (PartitionError, ConnectionError, RuntimeError):
-        raise
-    except Exception:
-        found = _first_failure(parts.map(_nothing).values)
-        if found is None:  # each can be read: they do not fit together
-            raise
-        raise PartitionError(f"partition {found[0]} cannot be read: {found[1]}") from found[1]
-
-
-def _first_failure(values: Sequence[Any]) -> tuple[int, Exception] | None:
-    """Number of the first value that cannot be computed, and why; None where all can."""
-    low, high, error = 0, len(values), _error_of(values)
-    if error is None:
-        return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        if _error_of(values[low:middle]) is None:
-            low = middle
-        else:
-            high = middle
-    return low, _error_of(values[low:high]) or error
-
-
-def _error_of(values: Sequence[Any]) -> Exception | None:
-    try:
-        DaskParts(tuple(values)).gather()
-    except (ConnectionError, RuntimeError):
-        raise
-    except Exception as error:
-        return error
-    return None
-
-
-def _nothing(value: Any) -> None:
-    return None
-
-
-def _check_versions() -> None:
-    """Refuse workers with other versions than here of what is sent to and fro."""
-    try:
-        client = default_client()
-    except ValueError:
-        return
-    with _on_cluster():
-        found = client.get_versions(packages=["fanbayes"])
-    for name in ("fanbayes", "numpy"):
-        here = found["client"]["packages"][name]
-        for address, worker in found["workers"].items():
-            there = worker["packages"].get(name)
-            if there != here:
-                has = f"has {name} {there}" if there else f"has no {name}"
-                raise ValueError(f"worker {address} of Dask {has}, and here is {name} {here}; install the same there")
+_ROWS_TOGETHER = 100_000
 
 
 # ---------------------------------------------------------------- rows to learn from
@@ -271,18 +113,64 @@ def _rows(partition: Partition, how: Reading) -> PartitionRows:
     return PartitionRows(list(rows.sources()), classes, labels, weights, groups)
 
 
-def _summary(partition: Partition, how: Reading, counts: bool, missing: Missing) -> TableSummary:
-    with _naming(partition.where):
+@dataclass(frozen=True)
+class Told:
+    """What partitions hold: how many rows that count, of each, and what all tell of the columns."""
+
+    lengths: tuple[int, ...]
+    summary: TableSummary
+
+    def __add__(self, other: Told) -> Told:
+        return Told(self.lengths + other.lengths, self.summary + other.summary)
+
+
+def _summary(partition: Partition, how: Reading, counts: bool, missing: Missing) -> Told:
+    with naming_partition(partition.where):
         sources, classes, labels, weights, _ = _rows(partition, how)
         names = [source.name for source in sources]
         is_category = category_mask(how.categorical_features, names, [source.symbolic for source in sources])
         columns = sources, is_category, labels, weights, classes
-        return summarise(*columns, counts=counts, missing=missing, where=partition.where).compact()
+        found = summarise(*columns, counts=counts, missing=missing, where=partition.where).compact()
+        return Told((found.n_rows,), found)
 
 
-def _encode(partition: Partition, how: Reading, schema: Schema, classes: NDArray[Any]) -> EncodedTable:
-    with _naming(partition.where):
-        return _encoded(_rows(partition, how), schema, classes)
+def _encode(
+    partitions: list[Partition], lengths: list[int], how: Reading, schema: Schema, classes: NDArray[Any]
+) -> EncodedTable:
+    """Rows of neighbouring partitions, which had so many when they were read first."""
+    if len(partitions) > 1 and len({_types(partition) for partition in partitions}) == 1:
+        with suppress(TypeError, ValueError):  # below, each tells of itself
+            found = _encoded(_rows(_together(partitions), how), schema, classes)
+            if found.n_rows == sum(lengths):
+                return found
+    tables = []
+    for partition, before in zip(partitions, lengths):
+        with naming_partition(partition.where):
+            tables.append(_encoded(_rows(partition, how), schema, classes))
+            if tables[-1].n_rows != before:
+                raise ValueError(f"it had {before} rows when it was read first, and has {tables[-1].n_rows} now")
+    return joined(tables)
+
+
+def _types(partition: Partition) -> tuple[Any, ...]:
+    """Types of everything in a partition."""
+    found = [getattr(value, "dtype", None) for value in partition[1:]]
+    return (*found, *partition.X.columns, *partition.X.dtypes) if hasattr(partition.X, "columns") else tuple(found)
+
+
+def _together(partitions: list[Partition]) -> Partition:
+    """Partitions of the same types as one."""
+    values = ([getattr(partition, name) for partition in partitions] for name in Partition._fields[1:])
+    return Partition(partitions[0].where, *map(_concatenated, values))
+
+
+def _concatenated(values: list[Any]) -> Any:
+    """Frames, columns or arrays, one below the other."""
+    if values[0] is None or isinstance(values[0], np.ndarray):
+        return None if values[0] is None else np.concatenate(values)
+    import pandas as pd  # which Dask has frames of
+
+    return pd.concat(values)
 
 
 def _encoded(rows: PartitionRows, schema: Schema, classes: NDArray[Any]) -> EncodedTable:
@@ -295,7 +183,7 @@ def _encoded(rows: PartitionRows, schema: Schema, classes: NDArray[Any]) -> Enco
 def _sample(
     partition: Partition, first: int, how: Reading, schema: Schema, classes: NDArray[Any], draw: Draw
 ) -> SomeOfPart:
-    with _naming(partition.where):
+    with naming_partition(partition.where):
         rows = _rows(partition, how)
         table = _encoded(rows, schema, classes)
         return draw.of_rows(with_sources(schema, table, rows.sources, len(classes)), rows.groups, first)
@@ -304,10 +192,6 @@ def _sample(
 def _traps(partition: Partition, how: Reading, schema: Schema, declared: set[str]) -> list[Trap]:
     rows = _rows(partition, how)
     return training_traps(schema, rows.sources, rows.weights, declared)
-
-
-def _n_rows(value: TableSummary | EncodedTable) -> int:
-    return value.n_rows
 
 
 @dataclass(frozen=True)
@@ -347,17 +231,14 @@ class DaskCases:
 
     def table(self, schema: Schema) -> PartitionedTable:
         """The rows as a schema encodes them, on the workers."""
-        tables = self.partitions.map(_encode, self.how, schema, self.classes)
-        with _blaming(tables):
-            tables = tables.persist()
-            lengths = tables.map(_n_rows).gather()
-        for k, (before, now) in enumerate(zip(self.lengths, lengths)):
-            if before != now:
-                raise ValueError(
-                    f"partition {k} had {before} rows when it was read first, and has {now} now; keep it as it is"
-                )
-        blocks = [([tables.values[k] for k in block],) for block in blocks_of(lengths)]
-        parts = DaskParts(_tasks(joined, blocks)).persist()
+        together = blocks_of(self.lengths, _ROWS_TOGETHER)
+        own = [([self.partitions.values[k] for k in some], [self.lengths[k] for k in some]) for some in together]
+        tables = DaskParts.of(_encode, own, self.how, schema, self.classes)
+        blocks = blocks_of([sum(lengths) for _, lengths in own], _ROWS_A_BLOCK)
+        parts = DaskParts(tasks(joined, [([tables.values[k] for k in block],) for block in blocks]))
+        with blaming(self.partitions):
+            parts = parts.persist()
+            parts.map(nothing).gather()
         return PartitionedTable(parts, layout_of(schema), len(self.classes), self.summary.weight)
 
     def sample(self, seed: int) -> Sample:
@@ -366,7 +247,7 @@ class DaskCases:
         draw = draw_of(self.summary, layout_of(schema), self.memory, seed)
         firsts = np.cumsum([0, *self.lengths]).tolist()
         some = DaskParts.of(_sample, zip(self.partitions.values, firsts), self.how, schema, self.classes, draw)
-        with _blaming(some):
+        with blaming(some):
             parts = some.gather()
         return sample_of(parts, self.classes, None if draw.is_all else self._elsewhere(schema))
 
@@ -390,15 +271,15 @@ class DaskCases:
         warn_of(found)
 
 
-def blocks_of(lengths: Sequence[int]) -> list[list[int]]:
-    """Numbers of the partitions of each block: neighbours, of about a million rows together."""
-    before = np.cumsum([0, *lengths])[:-1] // _ROWS_A_BLOCK
+def blocks_of(lengths: Sequence[int], n_rows: int) -> list[list[int]]:
+    """Numbers of the partitions of each block: neighbours, of about so many rows together."""
+    before = np.cumsum([0, *lengths])[:-1] // n_rows
     return [list(block) for _, block in groupby(range(len(lengths)), key=before.__getitem__)]
 
 
 def dask_cases(estimator: Any, X: Any, y: Any, sample_weight: Any, groups: Any = None) -> DaskCases:
     """What `fit` was given, summarised: X a frame or array of Dask, the others of Dask, or names of columns of X."""
-    _check_versions()
+    check_versions()
     X, *beside = _columns_by_name(X, y, sample_weight, groups)
     partitions = _partitions(X, *beside)
     is_frame = hasattr(X, "columns")
@@ -408,9 +289,9 @@ def dask_cases(estimator: Any, X: Any, y: Any, sample_weight: Any, groups: Any =
     how = Reading(names, estimator.categorical_features, estimator._learns_from_unlabelled)
     counts = getattr(estimator, "discretize", "none") == "mdlp"
     summaries = partitions.map(_summary, how, counts, estimator.missing)
-    with _blaming(summaries):
-        kept = summaries.persist()
-        summary, lengths = kept.sum(), kept.map(_n_rows).gather()
+    with blaming(summaries):
+        told = summaries.sum()
+    summary, lengths = told.summary, list(told.lengths)
     if not len(summary.classes):
         raise ValueError("no row has a label; give at least one row of y a class")
     columns = summary.columns
@@ -438,7 +319,7 @@ def _partitions(X: Any, y: Any, weights: Any, groups: Any = None) -> DaskParts:
     for name, part in zip(("y", "sample_weight", "groups"), beside):
         if len(part) != len(rows):
             raise ValueError(f"X has {len(rows)} partitions and {name} has {len(part)}; give both the same partitions")
-    return DaskParts(_tasks(Partition, [(f"partition {k}", *part) for k, part in enumerate(zip(rows, *beside))]))
+    return DaskParts(tasks(Partition, [(f"partition {k}", *part) for k, part in enumerate(zip(rows, *beside))]))
 
 
 def _delayed(collection: Any, like: Any = None) -> list[Any]:
@@ -470,7 +351,7 @@ def predicted(estimator: Any, method: str, X: Any, n_columns: int | None, dtype:
     lengths = X.chunks[0] if isinstance(X, da.Array) else (np.nan,) * len(rows)
     shared = delayed(_alone(estimator), traverse=False, name=f"fanbayes-model-{uuid4().hex}")
     arguments = [(f"partition {k}", part, shared, method, width, dtype) for k, part in enumerate(rows)]
-    found = _tasks(_predict, arguments)
+    found = tasks(_predict, arguments)
     return da.concatenate([da.from_delayed(p, (n, *width), dtype=dtype) for p, n in zip(found, lengths)])
 
 
@@ -479,7 +360,7 @@ def score(estimator: Any, X: Any, y: Any, sample_weight: Any) -> float:
     X, y, weights = _columns_by_name(X, y, sample_weight)
     parts = _partitions(_known_columns(estimator, X), y, weights)
     counted = parts.map(_count_right, _alone(estimator))
-    with _blaming(counted):
+    with blaming(counted):
         right, total = counted.sum()
     if not total:
         raise ValueError("no row has a label to compare with; give at least one row of y a class")
@@ -507,7 +388,7 @@ def _known_columns(estimator: Any, X: Any) -> Any:
 
 
 def _predict(where: str, X: Any, estimator: Any, method: str, width: tuple[int, ...], dtype: Any) -> NDArray[Any]:
-    with _naming(where):
+    with naming_partition(where):
         if not len(X):
             return np.empty((0, *width), dtype=dtype)
         return np.asarray(getattr(estimator, method)(X))
@@ -515,7 +396,7 @@ def _predict(where: str, X: Any, estimator: Any, method: str, width: tuple[int, 
 
 def _count_right(partition: Partition, estimator: Any) -> Floats:
     """Weight of the rows whose class is predicted, and of all that have one."""
-    with _naming(partition.where):
+    with naming_partition(partition.where):
         if not len(partition.X):
             return np.zeros(2)
         y = read_labels(partition.y, len(partition.X))
