@@ -393,3 +393,12 @@ def test_small_partitions_are_encoded_together(monkeypatch):
         found = [np.concatenate([t.numbers for t in c.table(schema).parts.gather()]) for c in cases]
     assert max(counted) > 10
     np.testing.assert_array_equal(*found)
+
+
+@pytest.mark.usefixtures("client_here")
+def test_progress_of_partitions_is_shown(table, capsys):
+    NBClassifier(verbose=True).fit(table, "fraud", "times")
+    shown = capsys.readouterr().out
+    assert "100%" in shown
+    NBClassifier().fit(table, "fraud", "times")
+    assert capsys.readouterr().out == ""

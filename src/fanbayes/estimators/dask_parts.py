@@ -17,11 +17,12 @@ from uuid import uuid4
 import dask
 from dask.delayed import delayed
 from dask.sizeof import sizeof
-from distributed import KilledWorker, default_client
+from distributed import KilledWorker, as_completed, default_client, futures_of
 from distributed.client import ClosedClientError
 from distributed.comm import CommClosedError
 
 from fanbayes.data.table import EncodedTable
+from fanbayes.estimators.progress import steps
 from fanbayes.learning.data import InMemoryData
 from fanbayes.learning.partitioned import added_up
 
@@ -46,6 +47,14 @@ class DaskParts:
         """The same values, computed where they are and kept there as long as somebody asks for them."""
         with _on_cluster():
             return DaskParts(dask.persist(*self.values, traverse=False))
+
+    def watched(self, doing: str, verbose: bool) -> DaskParts:
+        """The same values, kept; if `verbose`, how many of them are there is shown, with the time left."""
+        kept = self.persist()
+        with steps(verbose, len(self.values)) as report, _on_cluster():
+            for _ in as_completed(futures_of(kept.values)) if verbose else ():
+                report(doing, 1)
+        return kept
 
     def gather(self) -> list[Any]:
         """The values, brought here."""

@@ -207,6 +207,7 @@ class DaskCases:
     frame : name of the library of the partitions' frames, None for arrays
     distributions : of continuous columns that are not normal, by position
     memory : bytes that rows may take here
+    verbose : whether progress is shown
     """
 
     partitions: DaskParts
@@ -216,6 +217,7 @@ class DaskCases:
     frame: str | None
     distributions: dict[int, str]
     memory: int
+    verbose: bool
 
     @property
     def classes(self) -> NDArray[Any]:
@@ -237,7 +239,7 @@ class DaskCases:
         blocks = blocks_of([sum(lengths) for _, lengths in own], _ROWS_A_BLOCK)
         parts = DaskParts(tasks(joined, [([tables.values[k] for k in block],) for block in blocks]))
         with blaming(self.partitions):
-            parts = parts.persist()
+            parts = parts.watched("encoding partitions", self.verbose)
             parts.map(nothing).gather()
         return PartitionedTable(parts, layout_of(schema), len(self.classes), self.summary.weight)
 
@@ -290,14 +292,15 @@ def dask_cases(estimator: Any, X: Any, y: Any, sample_weight: Any, groups: Any =
     counts = getattr(estimator, "discretize", "none") == "mdlp"
     summaries = partitions.map(_summary, how, counts, estimator.missing)
     with blaming(summaries):
-        told = summaries.sum()
+        told = summaries.watched("reading partitions", bool(estimator.verbose)).sum()
     summary, lengths = told.summary, list(told.lengths)
     if not len(summary.classes):
         raise ValueError("no row has a label; give at least one row of y a class")
     columns = summary.columns
     distributions = estimator._distributions([c.name for c in columns], [c.is_category for c in columns])
     memory = read_bytes("memory", estimator.memory)
-    return DaskCases(partitions, how, summary, lengths, "pandas" if is_frame else None, distributions, memory)
+    told_of = (partitions, how, summary, lengths, "pandas" if is_frame else None, distributions)
+    return DaskCases(*told_of, memory, bool(estimator.verbose))
 
 
 def _columns_by_name(X: Any, *others: Any) -> tuple[Any, ...]:
