@@ -168,7 +168,7 @@ def _concatenated(values: list[Any]) -> Any:
     """Frames, columns or arrays, one below the other."""
     if values[0] is None or isinstance(values[0], np.ndarray):
         return None if values[0] is None else np.concatenate(values)
-    import pandas as pd  # which Dask has frames of
+    import pandas as pd  # type: ignore[import-untyped]  # which Dask has frames of
 
     return pd.concat(values)
 
