@@ -93,6 +93,7 @@ docs: .venv/.docs
 # Runs the examples of README and guide and writes below each what it prints.
 docs-output: .venv/.installed
 	$(PY) docs/examples.py
+	$(PY) docs/notebook.py
 
 .venv/.docs: .venv/.installed
 	$(PY) -m pip install --quiet --disable-pip-version-check --editable '.[docs]'

@@ -4,7 +4,8 @@
 
 A block of `console` holds commands, each with its output. A block of `text` directly below one of `python` is what that
 one prints. In both, a line `...` stands for lines that are left out. A column "seconds", or the time that something was
-"learnt in", is never the same twice, so it stays as it is where nothing else has changed.
+"learnt in", is never the same twice, so it stays as it is where nothing else has changed. Figures that examples save are
+kept in docs/figures, for their page to show.
 """
 
 from __future__ import annotations
@@ -22,8 +23,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import matplotlib
+from matplotlib import pyplot
+
 ROOT = Path(__file__).parent.parent
 GUIDE = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+FIGURES = ROOT / "docs" / "figures"
 RESULTS = ROOT / "docs" / "results" / "README.md"  # takes a while: it reads every record
 
 CONSOLE = re.compile(r"^```console\n(?P<commands>.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -32,11 +37,20 @@ BLOCK = re.compile(f"{CONSOLE.pattern}|{PYTHON.pattern}", re.MULTILINE | re.DOTA
 COMMAND = re.compile(r"^\$ (?P<command>.*)\n(?P<output>(?:(?!\$ ).*\n)*)", re.MULTILINE)
 ELLIPSIS = "..."
 LEARNT_IN = re.compile(r"Learnt in .*? s\.")
-SETTINGS = {"COLUMNS": "120", "MPLBACKEND": "agg"}
+SETTINGS = {"COLUMNS": "120", "MPLBACKEND": "agg", "SOURCE_DATE_EPOCH": "0"}
+# Small, the same whenever they are drawn, and without a background, which is the page's.
+STYLE = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "fanbayes",
+    "savefig.transparent": True,
+    "savefig.dpi": 120,
+    "figure.figsize": (6.4, 4.0),
+    "font.size": 9.0,
+}
 
 
-def refreshed(page: Path) -> str:
-    """Text of a page, with the output of its examples as they print it now.
+def refreshed(page: Path, figures: Path) -> str:
+    """Text of a page, with the output of its examples as they print it now; figures that they save go into a folder.
 
     All examples of a page share one folder, in which the data lie, and one namespace. Those of the guide find the data
     beside them, those of other pages by their path from the root of the project.
@@ -49,11 +63,13 @@ def refreshed(page: Path) -> str:
         printed = StringIO()
         with redirect_stdout(printed):
             exec(compile(block["code"], str(page), "exec"), namespace)
-        shown = block["output"]
-        return block[0] if shown is None else block[0].replace(shown, shortened(shown, printed.getvalue()))
+        if block["output"] is None:
+            return block[0]
+        first, last = (at - block.start() for at in block.span("output"))
+        return block[0][:first] + shortened(block["output"], printed.getvalue()) + block[0][last:]
 
     before = dict(os.environ)
-    with TemporaryDirectory() as folder, chdir(folder):
+    with TemporaryDirectory() as folder, chdir(folder), matplotlib.rc_context(STYLE):
         inside = page.parent == ROOT / "docs"
         shutil.copytree(ROOT / "docs" / "data", "." if inside else "docs/data", dirs_exist_ok=True)
         if page == RESULTS:
@@ -61,8 +77,12 @@ def refreshed(page: Path) -> str:
                 shutil.copytree(RESULTS.parent / study, f"docs/results/{study}")
         os.environ |= SETTINGS
         try:
-            return BLOCK.sub(run, page.read_text("utf-8"))
+            text = BLOCK.sub(run, page.read_text("utf-8"))
+            for figure in [*Path().glob("*.svg"), *Path().glob("*.png")]:
+                shutil.copy(figure, figures)
+            return text
         finally:
+            pyplot.close("all")
             os.environ.clear()
             os.environ |= before
 
@@ -136,8 +156,9 @@ def _without_seconds(line: str) -> str:
 
 def main() -> None:
     """Refresh the pages that are named, or all."""
+    FIGURES.mkdir(exist_ok=True)
     for page in [Path(name).resolve() for name in sys.argv[1:]] or [*GUIDE, RESULTS]:
-        before, after = page.read_text("utf-8"), refreshed(page)
+        before, after = page.read_text("utf-8"), refreshed(page, FIGURES)
         if after != before:
             page.write_text(after, "utf-8")
             print(f"{page.relative_to(ROOT)}: changed")

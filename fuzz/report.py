@@ -15,7 +15,7 @@ from fuzz.campaign import Tally
 ROOT = Path(__file__).parent.parent
 COUNTS = ROOT / "docs" / "results" / "fuzz.json"
 PAGE = ROOT / "docs" / "robustness.md"
-README = ROOT / "README.md"
+MENTIONS = {ROOT / "README.md": "docs/robustness.md", ROOT / "docs" / "trust.md": "robustness.md"}  # and links
 _PLACE = re.compile(r"(?<=<!-- fuzz -->\n).*?(?=<!-- /fuzz -->)", re.DOTALL)
 
 
@@ -33,13 +33,13 @@ def record(tally: Tally, path: Path) -> None:
     write_file(path, (json.dumps(counts, indent=1) + "\n").encode())
 
 
-def sentence(counts: Mapping[str, Any]) -> str:
-    """Say in the README what was tried and what failed."""
+def sentence(counts: Mapping[str, Any], link: str) -> str:
+    """Say what was tried and what failed."""
     n, failed = _sum(counts, "tried"), _sum(counts, "failed")
     return (
         f"`make fuzz-full` tried {n:,} hostile cases: model files changed and sealed again, tables of every library\n"
         "and type, full disks, signals, forks. Failure is a crash, a hang, a NaN, an error without a clear sentence,\n"
-        f"a partial or left-over file. Failed: {failed:,} ([the counts](docs/robustness.md)).\n"
+        f"a partial or left-over file. Failed: {failed:,} ([the counts]({link})).\n"
     )
 
 
@@ -88,14 +88,16 @@ def _sum(counts: Mapping[str, Any], name: str) -> int:
 
 
 def texts() -> dict[Path, str]:
-    """Make the page, and the README with its sentence, from the counts."""
+    """Make the page, and the pages that mention it, from the counts."""
     counts = json.loads(COUNTS.read_text("utf-8"))
-    readme = README.read_text("utf-8")
-    return {PAGE: page(counts), README: _PLACE.sub(lambda _: sentence(counts), readme)}
+    found = {PAGE: page(counts)}
+    for path, link in MENTIONS.items():
+        found[path] = _PLACE.sub(sentence(counts, link), path.read_text("utf-8"))
+    return found
 
 
 def main() -> None:
-    """Write the page and the sentence of the README anew."""
+    """Write the page, and the sentence where it is mentioned, anew."""
     for path, text in texts().items():
         write_file(path, text.encode())
 

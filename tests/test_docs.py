@@ -1,22 +1,32 @@
 """Every example of the guide and the README runs, in the order in which it is read, and prints what is shown."""
 
+import copy
 import pkgutil
 import re
 import sys
 from pathlib import Path
 
+import nbclient
+import nbformat
 import pytest
+
+import fanbayes
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "docs"))
 
 import examples  # noqa: E402
+import notebook  # noqa: E402
 
 
 @pytest.mark.parametrize("page", examples.GUIDE, ids=lambda page: page.stem)
-def test_the_examples_print_what_is_shown(page):
+def test_the_examples_print_and_draw_what_is_shown(page, tmp_path):
     """Digits included; `make docs-output` writes it anew."""
-    assert examples.refreshed(page).splitlines() == page.read_text("utf-8").splitlines(), "run `make docs-output`"
+    shown = page.read_text("utf-8")
+    assert examples.refreshed(page, tmp_path).splitlines() == shown.splitlines(), "run `make docs-output`"
+    figures = {figure.name for figure in tmp_path.iterdir()}
+    assert figures == set(re.findall(r"!\[.+\]\(figures/(.+?)\)", shown))
+    assert all((examples.FIGURES / name).stat().st_size < 60_000 for name in figures), "run `make docs-output`"
 
 
 def test_what_is_printed_takes_the_place_of_what_is_shown():
@@ -42,8 +52,6 @@ def test_seconds_stay_unless_something_else_has_changed():
 
 
 def test_the_reference_covers_every_command_and_public_name():
-    import fanbayes
-
     api = (ROOT / "docs" / "api.md").read_text("utf-8")
     for name in fanbayes.__all__:
         assert f"fanbayes.{name}" in api, name
@@ -80,3 +88,24 @@ def test_formulas_become_mathml():
     assert block.count("<math") == 1
     assert "<span>(A1)</span>" in block
     assert "tag{" not in block
+
+
+def test_the_notebook_is_the_tutorial_and_prints_what_is_shown(tmp_path):
+    """In a kernel of its own, as a reader would run it."""
+    shown = nbformat.read(notebook.NOTEBOOK, as_version=4)
+    made = notebook.notebook(notebook.PAGE.read_text("utf-8"))
+    assert shown == nbformat.reads(made, as_version=4), "run `make docs-output`"
+    nbformat.validate(shown)
+    done = nbclient.execute(copy.deepcopy(shown), cwd=str(tmp_path))
+
+    def printed(cell):
+        return "".join(output["text"] for output in cell.outputs if output["output_type"] == "stream")
+
+    for before, after in zip(shown.cells, done.cells):
+        if before.cell_type == "code":
+            assert printed(after) == printed(before)
+
+
+def test_every_figure_is_shown():
+    shown = {name for page in examples.GUIDE for name in re.findall(r"\(figures/(.+?)\)", page.read_text("utf-8"))}
+    assert {figure.name for figure in examples.FIGURES.iterdir()} == shown
