@@ -4,7 +4,7 @@
 
 A block of `console` holds commands, each with its output. A block of `text` directly below one of `python` is what that
 one prints. In both, a line `...` stands for lines that are left out. A column "seconds", or the time that something was
-"learnt in", is never the same twice, so it stays as it is where nothing else has changed. Figures that examples save are
+"learnt in", is never the same twice, so it stays as it is where nothing else has changed. Figures that they save are
 kept in docs/figures, for their page to show.
 """
 
