@@ -5,68 +5,14 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from export_cases import ASKED, FILLED, HARD, MODELS, TABLE
 from py_mini_racer import JSEvalException, MiniRacer
 
-from fanbayes import FANClassifier, FANClassifierCV, FMClassifier, MDAClassifier, NBClassifier, TANClassifier
+from fanbayes import FANClassifierCV, NBClassifier
 from fanbayes.export import compile_model, model_javascript
 
 pytestmark = pytest.mark.filterwarnings("ignore::fanbayes.DataWarning", "ignore:.*too few to judge models by")
-N_CASES, N_EXPLAINED = 1000, 60
-
-
-def table(n, seed, missing=0.1):
-    """Rows of all kinds of columns, some of the values missing, and their classes."""
-    rng = np.random.default_rng(seed)
-    group = rng.integers(0, 3, n)
-    X = pd.DataFrame(
-        {
-            "colour": pd.Categorical(np.array(["red", "green", "blue", "grey"])[(group + rng.integers(0, 2, n)) % 4]),
-            "height": 1e3 + 20 * (group + rng.normal(size=n)),
-            "flag": pd.Categorical(rng.random(n) < 0.2 + 0.3 * group),
-            "events": rng.poisson(1 + 2 * group).astype(float),
-            "noise": rng.normal(size=n) * 1e-200,
-            "code": pd.Categorical((group + rng.integers(0, 4, n)) * 7),
-            "constant": 3.0,
-        }
-    )
-    X["width"] = 0.05 * X["height"] + rng.normal(size=n)
-    X = X.mask(rng.random(X.shape) < missing)
-    return X, np.array(["ill", "well", "unsure"])[(group + (rng.random(n) < 0.15)) % 3]
-
-
-def asked():
-    """Rows with more holes, one without any value, numbers far out, and categories that were never seen."""
-    X, _ = table(N_CASES, 1)
-    rng = np.random.default_rng(2)
-    X = X.mask(rng.random(X.shape) < rng.choice([0.0, 0.3, 0.8], N_CASES)[:, None])
-    X["colour"] = X["colour"].cat.add_categories(["unheard of"])
-    X.loc[rng.random(N_CASES) < 0.1, "colour"] = "unheard of"
-    X.loc[::50, "height"] = 2e3
-    X.iloc[7] = None
-    return X
-
-
-TABLE, ASKED = table(250, 0), asked()
-# What is seldom missing is filled in by an average; one column is missing often, and left out.
-FILLED = table(150, 0, missing=0.02)
-FILLED[0].loc[::7, "width"] = np.nan
-RAGGED = {"ill": 3, "well": 1, "unsure": 2}
-MODELS = {
-    "nb": NBClassifier(),
-    "nb, binned": NBClassifier(discretize="mdlp"),
-    "nb, informative": NBClassifier(missing="informative"),
-    "nb, counts": NBClassifier(distributions={"events": "poisson"}),
-    "fm": FMClassifier(n_components=3, random_state=0),
-    "fan": FANClassifier(n_components=2, random_state=0),
-    "fan, tied": FANClassifier(n_components=2, variance_tying="class", missing="informative", random_state=0),
-    "fan, per class": FANClassifier(n_components=RAGGED, mixing="per_class", random_state=0),
-    "fan, tree": FANClassifier(n_components=2, tree="full", random_state=0),
-    "tan": TANClassifier(distributions={"events": "poisson"}),
-    "tan, binned": TANClassifier(discretize="mdlp", missing="informative"),
-    "mda": MDAClassifier(n_components=2, random_state=0),
-    "average": FANClassifierCV(effort="fast", cv=2, random_state=0),
-    "mda, tied in classes": MDAClassifier(n_components=2, covariance_tying="class", random_state=0),
-}
+N_EXPLAINED = 60
 
 
 def cases_of(X):
@@ -164,22 +110,6 @@ def test_a_feature_may_be_unknown_or_missing():
         empty = page.each(rows[:1], "model.predict({}).proba")[0]
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9)
     np.testing.assert_allclose(empty, clf.class_prior_, rtol=0, atol=1e-12)
-
-
-HARD = {
-    "numbers at both ends": pd.DataFrame(
-        {"x": [1e308, -1e308, 3.0, None] * 5, "z": [5e-324, 1e-310, 0.0, -1e-309] * 5}
-    ),
-    "names and levels": pd.DataFrame(
-        {
-            "__proto__": pd.Categorical(["a", "b", "a", None] * 5),
-            "constructor": pd.Categorical(["\u2028", '"\\', "</script>", "é"] * 5),
-            "truth": pd.Categorical([True, False, True, True] * 5),
-            "share": pd.Categorical([0.5, 1.0, 2.25, None] * 5),
-        }
-    ),
-    "nothing to learn from": pd.DataFrame({"constant": [1.0] * 20, "empty": [None] * 20}),
-}
 
 
 @pytest.mark.parametrize("X", HARD.values(), ids=HARD)

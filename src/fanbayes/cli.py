@@ -15,6 +15,7 @@ import typer
 
 from fanbayes.commands.evaluate import evaluate
 from fanbayes.commands.explain import explain
+from fanbayes.commands.export import export
 from fanbayes.commands.fit import fit
 from fanbayes.commands.output import printable
 from fanbayes.commands.predict import predict
@@ -35,7 +36,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (fit, predict, evaluate, explain, show):
+for command in (fit, predict, evaluate, explain, show, export):
     app.command()(command)
 app.add_typer(study, name="study")
 
