@@ -35,7 +35,7 @@ class Browser:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        self.watchdog = threading.Timer(120, self.process.kill)
+        self.watchdog = threading.Timer(600, self.process.kill)
         self.watchdog.start()
         os.close(to_browser)
         os.close(from_browser)

@@ -16,7 +16,10 @@ pytest.importorskip("jinja2")
 __all__ = ["fan", "html"]  # fixtures
 
 PROBABILITIES = "[...document.querySelectorAll('#probabilities output')].map(e => e.textContent)"
-FRAMES = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done())))"
+# Two frames, and until the reasons have followed.
+SETTLED = """new Promise(done => {
+    const look = () => (byId('reasons').classList.contains('stale') ? setTimeout(look, 20) : done());
+    requestAnimationFrame(() => requestAnimationFrame(look)); })"""
 MOMENT = "new Promise(done => setTimeout(done, 60))"
 
 
@@ -46,7 +49,7 @@ def test_a_slider_moves_the_probabilities(opened, fan):
     before = opened.run(PROBABILITIES)
     assert before == [f"{100 * p:.1f} %" for p in fan.class_prior_]
     opened.run(give(one("[data-feature=age] input[type=range]"), 75))
-    opened.run(FRAMES)
+    opened.run(SETTLED)
     assert opened.run(one("[data-feature=age] input[type=number]") + ".valueAsNumber") == pytest.approx(75, abs=0.2)
     said = opened.run(PROBABILITIES)
     assert said != before
@@ -67,7 +70,7 @@ def test_a_slider_moves_the_probabilities(opened, fan):
 def test_a_missing_value_that_counts_is_not_an_unknown_one(opened):
     before = opened.run(PROBABILITIES)
     opened.run("document.querySelector('[data-feature=smoker] .states button').click()")
-    opened.run(FRAMES)
+    opened.run(SETTLED)
     assert "(missing)" in opened.run("document.getElementById('waterfall').textContent")
     opened.run("document.getElementById('clear-case').click()")
     assert opened.run(PROBABILITIES) == before
@@ -84,6 +87,8 @@ def test_features_open_filter_and_show_their_components(opened):
     assert opened.run(drawn) == 2
     opened.run("document.querySelector('#features .check input').click()")
     assert opened.run("document.querySelectorAll('#features .part, #features .tick').length") >= 4
+    opened.run("document.querySelector('#features details:nth-child(2) p .link').click()")
+    assert opened.run("document.activeElement.closest('.control').dataset.feature") == everything[1]
     opened.run(give(one("#find"), "SMOK"))
     assert opened.run(names) == ["smoker"]
     opened.run(give(one("#find"), ""))
@@ -140,7 +145,7 @@ def test_hostile_names_live_in_the_page(browser, tmp_path):
     names = "[...document.querySelectorAll('#controls .name')].map(e => e.textContent)"
     assert set(browser.run(names)) == {*HOSTILE[1:]}
     browser.run(f"[...document.querySelectorAll('#controls select')].forEach(s => {give('s', 1, 'change')})")
-    browser.run(FRAMES)
+    browser.run(SETTLED)
     assert browser.run("document.querySelectorAll('#controls .known').length") == 2
     said, fragment = browser.run(PROBABILITIES), browser.run("location.hash")
     browser.open(tmp_path / "p.html")
@@ -155,6 +160,7 @@ def test_hostile_names_live_in_the_page(browser, tmp_path):
         fanbayes.NBClassifier(missing="informative"),
         fanbayes.FMClassifier(n_components=3, random_state=0),
         fanbayes.FANClassifier(n_components=2, random_state=0),
+        fanbayes.FANClassifier(n_components=2, random_state=0, tree="full"),
         fanbayes.TANClassifier(),
         fanbayes.MDAClassifier(n_components=2, random_state=0),
         fanbayes.FANClassifierCV(effort="fast", random_state=0),

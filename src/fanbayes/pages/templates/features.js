@@ -128,7 +128,9 @@ function figureOf(data, feature, state, redraw, openWhatIf) {
     const said = data.classes.map((label, c) => `${label} ${percent(mixed(data.weight[c], feature.missing))}`).slice(0, N_COLOURS);
     parts.push(node("p", { class: "note", dir: "auto" }, `That it is missing counts. It is missing in: ${said.join(", ")}.`));
   }
-  if (openWhatIf) parts.push(node("p", {}, node("a", { href: "#what-if", click: () => openWhatIf(feature.name) }, "Try it in what-if")));
+  if (openWhatIf && !feature.flat) parts.push(node("p", {}, node("button", {
+    type: "button", class: "link", click: () => openWhatIf(feature.name),
+  }, "Try it in what-if")));
   return parts;
 }
 
@@ -146,15 +148,15 @@ function bars(data, feature, classes, state) {
   });
   const few = rows.length <= MOST_LEVELS || feature.allLevels
     ? rows : [...rows].sort((a, b) => b.gain - a.gain).slice(0, MOST_LEVELS).sort((a, b) => a.v - b.v);
-  const top = Math.max(...few.flatMap((row) => classes.map((c) => row.p[c])), 1e-12);
+  const ticksOf = (row, c) => (state.components ? cellsOf(data, c).map(([k]) => ({ k, p: row.cells[k] })) : []);
+  const top = Math.max(...few.flatMap((row) => classes.flatMap((c) => [row.p[c], ...ticksOf(row, c).map(({ p }) => p)])), 1e-12);
   const body = few.map((row) => node("tr", {}, [
     node("th", { scope: "row", dir: "auto", title: feature.levels[row.v] }, clipped(feature.levels[row.v] || "(empty)", 40)),
     node("td", { class: "bars-cell" }, classes.map((c) => node("div", { class: "bar", title: `${data.classes[c]}: ${percent(row.p[c])}` }, [
       node("span", { class: "track" }, [
         node("span", { class: "fill", style: `width:${(100 * row.p[c] / top).toFixed(2)}%;background:${shownColour(data, state, c)}` }),
-        ...(state.components ? cellsOf(data, c).map(([k]) => node("i", {
-          class: "tick", style: `left:${(100 * Math.min(row.cells[k] / top, 1)).toFixed(2)}%;border-color:${shownColour(data, state, c)}`,
-          title: `${cellName(data, k, c)}: ${percent(row.cells[k])}` })) : []),
+        ...ticksOf(row, c).map(({ k, p }) => node("i", {
+          class: "tick", style: `left:${(100 * p / top).toFixed(2)}%`, title: `${cellName(data, k, c)}: ${percent(p)}` })),
       ]),
       node("span", { class: "value" }, percent(row.p[c])),
     ]))),
