@@ -407,7 +407,8 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ----------
         X : data frame or array-like of shape (n_samples, n_features)
         classes : two labels, optional
-            The class, and the one to compare it with; by default the predicted class and the runner-up of each row.
+            The class, and the one to compare it with; by default the predicted class and the runner-up of each row. In
+            the place of None is the most probable class of each row that is not the other one.
 
         Returns
         -------

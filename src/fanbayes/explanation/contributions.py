@@ -284,16 +284,24 @@ def without_evidence(found: Attribution, is_empty: Mask, prior: Floats) -> Attri
 
 
 def chosen_pairs(log_classes: Floats, classes: NDArray[Any], pair: Sequence[Any] | None) -> Ints:
-    """Positions of the two classes to compare in each row (n_rows, 2), given log p(c, x) or log p(c | x)."""
+    """Positions of the two classes to compare in each row (n_rows, 2), given log p(c, x) or log p(c | x).
+
+    In the place of None is the most probable class of each row that is not the other one of the pair.
+    """
     if len(classes) < 2:
         raise ValueError("there is nothing to explain: the model knows one class only")
-    if pair is None:
-        return np.argsort(-log_classes, axis=1, kind="stable")[:, :2]
+    ranked = np.argsort(-log_classes, axis=1, kind="stable")
+    if pair is None or list(pair) == [None, None]:
+        return ranked[:, :2]
     known = classes.tolist()
     chosen = [known.index(c) for c in pair if c in known]
-    if len(pair) != 2 or len(set(chosen)) != 2:
+    if len(pair) != 2 or len(set(chosen)) != 2 - sum(c is None for c in pair):
         raise ValueError(f"classes={pair!r} must be two of {', '.join(map(repr, known))}")
-    return np.tile(chosen, (len(log_classes), 1))
+    if len(chosen) == 2:
+        return np.tile(chosen, (len(log_classes), 1))
+    best = np.where(ranked[:, 0] == chosen[0], ranked[:, 1], ranked[:, 0])
+    given = np.full_like(best, chosen[0])
+    return np.column_stack([best, given] if pair[0] is None else [given, best])
 
 
 def missing_values(schema: Schema, table: EncodedTable) -> NDArray[np.bool_]:
