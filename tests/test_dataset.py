@@ -15,8 +15,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fanbayes.files import dataset as dataset_module
+from fanbayes.files import columns as columns_module
 from fanbayes.files import text as text_module
+from fanbayes.files import text_columns as text_columns_module
 from fanbayes.files.dataset import MISSING, Dataset, DatasetError, from_frame, read_table
 from fanbayes.files.text import SEPARATORS
 
@@ -36,7 +37,7 @@ def write(tmp_path):
 @pytest.fixture(params=["pandas", "polars"])
 def library(request, monkeypatch):
     pytest.importorskip(request.param)
-    monkeypatch.setattr(dataset_module, "_FRAMES", (request.param,))
+    monkeypatch.setattr(columns_module, "FRAMES", (request.param,))
     return request.param
 
 
@@ -178,7 +179,7 @@ def test_compression(write, suffix, compress):
 
 
 def test_a_column_that_turns_out_to_be_text_late_is_read_again(write, monkeypatch):
-    monkeypatch.setattr(dataset_module, "_BLOCK", 4)
+    monkeypatch.setattr(text_columns_module, "_BLOCK", 4)
     rows = [f"{i:02},{i},{'ab'[i % 2]}" for i in range(20)]
     rows[13] = "x,13,b"
     dataset = read_table(write("k,n,class\n" + "\n".join(rows)), target="class")
@@ -199,15 +200,15 @@ def test_a_file_that_is_emptied_while_it_is_read(write, monkeypatch):
     "later", ["k,n,class\n1,1,a\nx,2,b\n", "n,k,class\n1,1,a\n2,2,a\nx,3,b\n"], ids=["rows", "names"]
 )
 def test_a_file_that_changes_before_it_is_read_again(write, monkeypatch, later):
-    monkeypatch.setattr(dataset_module, "_BLOCK", 1)
+    monkeypatch.setattr(text_columns_module, "_BLOCK", 1)
     path = write("k,n,class\n1,1,a\n2,2,a\nx,3,b\n")
-    fill = dataset_module._fill
+    fill = text_columns_module._fill
 
     def fill_and_change(*arguments):
         fill(*arguments)
         path.write_text(later)
 
-    monkeypatch.setattr(dataset_module, "_fill", fill_and_change)
+    monkeypatch.setattr(text_columns_module, "_fill", fill_and_change)
     assert "data.csv changed while it was read: read it again." in refusal(path, target="class")
 
 
@@ -224,7 +225,7 @@ FINITE = st.floats(allow_nan=False, allow_infinity=False)
 )
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_round_trip(tmp_path_factory, monkeypatch, rows, separator, end, quoting, block):
-    monkeypatch.setattr(dataset_module, "_BLOCK", block)
+    monkeypatch.setattr(text_columns_module, "_BLOCK", block)
     rows = [*rows, ("first", 0.0, "a"), ("second", None, "b")]
     file = io.StringIO(newline="")
     writer = csv.writer(file, delimiter=separator, lineterminator=end, quoting=quoting)
@@ -335,14 +336,15 @@ def test_a_split_says_train_or_test(write):
 def test_paths(write, tmp_path):
     assert "no file" in refusal(tmp_path / "absent.csv")
     assert "no file" in refusal(tmp_path / "absent.parquet")
-    assert "cannot tell the format" in refusal(write(PLAIN, "data.xlsx"))
+    assert "cannot tell the format" in refusal(write(PLAIN, "data.xyz"))
+    assert "as a file of Excel" in refusal(write(PLAIN, "data.xlsx"))
     (tmp_path / "folder.csv").mkdir()
     assert "cannot read" in refusal(tmp_path / "folder.csv")
     assert "single character" in refusal(write(PLAIN), separator="::")
 
 
 def test_no_frame_library(write, monkeypatch):
-    monkeypatch.setattr(dataset_module, "_FRAMES", ("no_such_library",))
+    monkeypatch.setattr(columns_module, "FRAMES", ("no_such_library",))
     assert "pip install 'fanbayes[files]'" in refusal(write(PLAIN))
 
 

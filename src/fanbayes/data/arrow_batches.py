@@ -20,7 +20,7 @@ from fanbayes.data.sources import without_encodings
 
 _BUFFER = 1 << 18  # bytes of a column of Parquet that are read at once
 _UNTYPED = (pyarrow.dataset.CsvFileFormat, pyarrow.dataset.JsonFileFormat)  # that do not say what their columns are
-_TYPES = "give their types, pyarrow.dataset.dataset(..., schema=...), or write the file again"
+_TYPES = "write the file again, or give the types (pyarrow.dataset.dataset(..., schema=...))"
 
 
 def dataset_batches(X: Any, rows_at_once: int) -> DatasetBatches | None:

@@ -5,18 +5,23 @@ from __future__ import annotations
 import codecs
 import csv
 import io
+import os
 import re
+import shutil
+import sys
+import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
-from typing import IO, Literal, NamedTuple, TextIO, TypeAlias
+from typing import IO, Any, Literal, NamedTuple, TextIO, TypeAlias, cast
 
 Kind: TypeAlias = Literal["discrete", "continuous"]
 
 SEPARATORS = ",;\t|"
+STDIN = Path("standard input")  # this object, whatever other files are called
 COMPRESSION = {".gz": "gzip", ".xz": "lzma", ".bz2": "bz2"}
 _DAMAGED: tuple[type[Exception], ...] = (OSError, EOFError, ImportError, zlib.error)
 with suppress(ImportError):  # some builds of Python lack xz
@@ -36,6 +41,8 @@ REMEDIES = {
     "same_name": "rename or ignore them (does the first line hold the names?)",
     "no_encoding": "'utf-8' or 'cp1252' may do",
     "encoding": "name its encoding, for example 'cp1252', or save it as UTF-8",
+    "as_cp1252": "if that is right, give encoding='cp1252', else the one that it has",
+    "as_latin-1": "if that is right, give encoding='latin-1', else the one that it has",
 }
 
 
@@ -52,6 +59,14 @@ class DatasetError(ValueError):
     def __init__(self, fault: str, remedy: str | None = None) -> None:
         super().__init__(fault if remedy is None else f"{fault} {REMEDIES[remedy]}.")
         self.fault, self.remedy = fault, remedy
+
+
+class RoleError(DatasetError):
+    """What the caller says of the columns does not fit the table."""
+
+
+class NoTable(DatasetError):
+    """What the caller names is no table."""
 
 
 def quoted(value: object, room: int = 60) -> str:
@@ -76,6 +91,9 @@ Reader: TypeAlias = Callable[[], tuple[list[Header], Records]]
 def open_bytes(path: Path) -> Iterator[IO[bytes]]:
     """Open a file, decompressed if its name asks for it; damage found on the way is a `DatasetError`."""
     library = COMPRESSION.get(path.suffix.lower())
+    if path is STDIN:
+        yield _standard_input()
+        return
     try:
         with import_module(library).open(path, "rb") if library else path.open("rb") as file:
             yield file
@@ -83,6 +101,53 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
         raise DatasetError(f"there is no file {path}.") from None
     except _DAMAGED as error:
         raise DatasetError(f"cannot read {path}: {error}.") from None
+
+
+@cache
+def _all_of_standard_input() -> IO[bytes]:
+    """What comes in, in a temporary file without a name."""
+    if sys.stdin is None:
+        raise DatasetError(f"{STDIN} is closed: name a file.")
+    file = tempfile.TemporaryFile()  # noqa: SIM115
+    try:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+        file.flush()
+    except OSError as error:
+        raise DatasetError(f"cannot keep {STDIN} in {tempfile.gettempdir()}: {error.strerror}.") from None
+    return file
+
+
+def _standard_input() -> IO[bytes]:
+    """Standard input from its beginning; who reads it twice sees the same."""
+    return cast("IO[bytes]", io.BufferedReader(_Again(_all_of_standard_input())))
+
+
+class _Again(io.RawIOBase):
+    """A file from its beginning, whoever else reads it."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.file, self.at = file, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, to: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self.at, io.SEEK_END: os.fstat(self.file.fileno()).st_size}[whence]
+        self.at = start + to
+        return self.at
+
+    def tell(self) -> int:
+        return self.at
+
+    def readinto(self, buffer: Any) -> int:
+        self.file.seek(self.at)
+        found = self.file.read(len(buffer))
+        buffer[: len(found)] = found
+        self.at += len(found)
+        return len(found)
 
 
 @contextmanager
@@ -100,21 +165,42 @@ def _open_text(path: Path, encoding: str | None) -> Iterator[TextIO]:
         try:
             yield text
         except UnicodeError:
-            where = f"{path}{_undecodable(path, encoding)}"
-            raise DatasetError(f"{where} is not {encoding.removesuffix('-sig')} text:", "encoding") from None
+            raise _undecodable(path, encoding) from None
 
 
-def _undecodable(path: Path, encoding: str) -> str:
-    """Find the line and byte that the decoder stumbled over, which reads ahead and cannot tell itself."""
+def _undecodable(path: Path, encoding: str) -> DatasetError:
+    """What to say of a file that is not in its encoding: where, and in which one it may be.
+
+    The decoder reads ahead and cannot tell itself where it stumbled.
+    """
+    said = f"is not {encoding.removesuffix('-sig')} text"
     if not encoding.startswith("utf-8"):
-        return ""
+        return DatasetError(f"{path} {said}:", "encoding")
     with open_bytes(path) as file:
+        if b"\0" in file.read(1 << 12):
+            kind = "a binary file, or text in UTF-16"
+            return DatasetError(f"{path} is not text but {kind}: save it as CSV in UTF-8, or name its encoding.")
+        file.seek(0)
         for number, line in enumerate(file, start=1):
             try:
                 line.decode(encoding)
             except UnicodeDecodeError as error:
-                return f", line {number}, byte {error.start + 1} ({line[error.start]:#04x})"
-    return ""
+                where = f"{path}, line {number}, byte {error.start + 1} ({line[error.start]:#04x})"
+                # All bytes but five are letters of Windows' Latin-1, and all are of Latin-1 itself.
+                guess = "cp1252" if _decodes(line, "cp1252") else "latin-1"
+                word = re.search(rb"[^\s,;|\"]*$", line[: error.start])
+                start = error.start - len(word[0]) if word else error.start
+                shown = re.split(r"[\s,;|\"]", line[start : start + 40].decode(guess, "replace"))[0]
+                return DatasetError(f"{where} {said}; as {guess} it reads {quoted(shown, 30)}:", f"as_{guess}")
+    return DatasetError(f"{path} {said}:", "encoding")  # any more: it has changed
+
+
+def _decodes(data: bytes, encoding: str) -> bool:
+    try:
+        data.decode(encoding)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def read_csv(path: Path, encoding: str | None, separator: str | None) -> tuple[list[Header], Records]:
