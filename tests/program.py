@@ -61,10 +61,10 @@ def refuse(*arguments, cwd, code, says, fresh=False):
     """Check that an error is one sentence that says something, and that nothing is written."""
     before = {path: path.stat().st_mtime_ns for path in Path(cwd).rglob("*")}
     out, err = run(*arguments, cwd=cwd, code=code, fresh=fresh)
-    sentences = [line for line in err.splitlines() if not line.startswith("note: ")]
+    sentences = [line for line in err.splitlines() if not line.startswith(("note: ", "  "))]
     assert len(sentences) == 1
     assert sentences[0].startswith("fanbayes: ")
-    assert says in sentences[0]
+    assert says in sentences[0], sentences[0]
     assert "Traceback" not in out + err
     assert {path: path.stat().st_mtime_ns for path in Path(cwd).rglob("*")} == before
 

@@ -27,6 +27,10 @@ def test_version_and_help_and_start_up(folder):
     out, _ = run("--help", cwd=folder)
     for command in ("fit", "predict", "evaluate", "explain", "show", "study", "--install-completion"):
         assert command in out
+    for command in ((), ("fit",), ("predict",), ("evaluate",), ("explain",), ("show",), ("study",), ("study", "real")):
+        out, _ = run(*command, "-h", cwd=folder)
+        assert "Examples:\n    fanbayes " in out
+        assert all(len(line) <= 80 for line in out.splitlines() if "--model <" not in line)
     out, err = run(cwd=folder, code=2)
     assert not out
     assert err.startswith("Usage: fanbayes")
@@ -86,7 +90,7 @@ def test_the_average_goes_through_all_commands(folder, tmp_path):
 
 
 def test_debug_shows_where(folder):
-    _, err = run("fit", "patients.csv", "-t", "nope", "-o", "x.fan", "--debug", cwd=folder, code=1)
+    _, err = run("fit", "patients.csv", "-t", "nope", "-o", "x.fan", "--debug", cwd=folder, code=2)
     assert "Traceback" in err
     assert "rows.py" in err
 
@@ -117,7 +121,7 @@ def whole_or_old(path):
 @pytest.mark.parametrize(
     "moment",
     [
-        "fanbayes.commands.rows:read_labelled:SIGINT",
+        "fanbayes.commands.rows:read_training:SIGINT",
         "fanbayes.estimators.fan_cv:fit_average:SIGTERM",
         "fanbayes.learning.ensembles.race:fit_kernel:SIGHUP",
         "fanbayes.learning.ensembles.training:fit_pool:SIGINT",
@@ -166,7 +170,7 @@ def test_too_little_memory_names_the_files(tmp_path, error):
         "from fanbayes import cli\n"
         "from fanbayes.commands import rows\n"
         f"def fail(*arguments, **options): raise {error}\n"
-        "rows.read_labelled = fail\n"
+        "rows.read_training = fail\n"
         "cli.main()\n"
     )
     arguments = ["fit", str(data), "--target", "class", "-o", str(tmp_path / "m.fan")]

@@ -27,7 +27,7 @@ def test_explain(folder, rows, tmp_path):
 
     out, err = run("explain", model, new, cwd=tmp_path)
     assert out.count("Row ") == 5
-    assert "has 80 rows, of which the first 5 are shown" in err
+    assert "has more rows than the 5 shown; --row picks others" in err
 
     out, _ = run("explain", model, new, "--class", "ill", "--against", "well", "--json", cwd=tmp_path)
     records = json.loads(out)
@@ -38,7 +38,9 @@ def test_explain(folder, rows, tmp_path):
         assert record["prior"] + sum(contributions) == pytest.approx(record["log_odds"], abs=1e-9)
         assert record["log_odds"] == pytest.approx(np.log(p[0] / p[1]), abs=1e-9)
 
-    refuse("explain", model, new, "--class", "ill", cwd=tmp_path, code=2, says="give both or neither")
+    for options in (("--class", "ill"), ("--against", "well")):
+        records = json.loads(run("explain", model, new, *options, "--json", cwd=tmp_path)[0])
+        assert {(record["class"], record["against"]) for record in records} == {("ill", "well")}
     refuse("explain", model, new, "--class", "ill", "--against", "x", cwd=tmp_path, code=2, says="ill, well")
     refuse("explain", model, new, "--row", "81", cwd=tmp_path, code=2, says="80 rows")
 
@@ -64,11 +66,11 @@ def test_explain_explains_the_rows_that_it_prints(folder, rows, monkeypatch, cap
     monkeypatch.setattr(
         fanbayes.FANClassifier, "explain", lambda clf, X, **more: seen.append(len(X)) or original(clf, X, **more)
     )
-    explain(folder / "m.fan", folder / "new.csv", top=15)
+    explain(folder / "m.fan", [str(folder / "new.csv")], top=15)
     first = capsys.readouterr().out
-    explain(folder / "m.fan", folder / "new.csv", row=[5, 2], top=15)
+    explain(folder / "m.fan", [str(folder / "new.csv")], row=[5, 2], top=15)
     again = capsys.readouterr().out
-    explain(folder / "m.fan", folder / "new.csv", json=True)
+    explain(folder / "m.fan", [str(folder / "new.csv")], json=True)
     assert seen == [5, 2, len(rows)]
     for number in (2, 5):
         said = f"Row {number}: " + again.split(f"Row {number}: ")[1].split("Row ")[0].rstrip()

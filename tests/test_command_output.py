@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import sys
 from xml.dom import minidom
 
@@ -11,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fanbayes.cli import app
-from fanbayes.commands.output import note, print_table, printable, screen
+from fanbayes.commands.output import note, print_table, printable, screen, table_lines
 
 TITLE, CLEAR, RED = "\x1b]0;owned\x07", "\x1b[2J", "\x1b[31m"
 COLUMNS = ["[/nope]", f"x{TITLE}", "two\nlines", "[bold]", r"$\nope$"]
@@ -71,7 +72,7 @@ def harmless(text):
         (["fit", "data.csv", *TARGET, *BINNED, "-o", "x"], [r"\x1b[31mred", "[bold]"]),
         (["show", "m.fan"], ["[/nope]", r"x\x1b]0;owned\x07", r"\x1b[31mred", "[/b] <i>"]),
         (["explain", "m.fan", "rows.csv"], [r"x\x1b]0;owned\x07 = ", r"two\nlines = ", "[/b] <i>"]),
-        (["predict", "m.fan", "data.csv", "-o", "x"], [r"does not use: class\x1b[31m."]),
+        (["predict", "m.fan", "data.csv", "-o", "x.csv"], [r"does not use: class\x1b[31m."]),
     ],
     ids=["fit", "discretize", "show", "explain", "predict"],
 )
@@ -88,6 +89,25 @@ def test_bars_fit_the_terminal(folder, columns):
     bars = [line for line in text.splitlines() if "│" in line]
     assert bars
     assert all(line.startswith("  ") and len(line) <= columns for line in bars)
+
+
+@pytest.mark.parametrize("terminal", [True, False], ids=["terminal", "pipe"])
+@pytest.mark.parametrize("command", [["fit", "data.csv", *TARGET, "--model", "fan", "-o", "x"], ["show", "m.fan"]])
+def test_tables_keep_to_80_columns(folder, command, terminal):
+    lines = run(folder, *command, terminal=terminal, columns=80).splitlines()
+    plain = [re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", line) for line in lines]
+    assert all(len(line) <= 80 for line in plain if not line.startswith(("note: ", "  --")))
+
+
+def test_a_table_breaks_between_words_and_never_a_number():
+    rows = [["a rather long name", "123456.789", "one two three four five"], ["x" * 30, "1", ""]]
+    for width in range(34, 70):
+        lines = table_lines(["name", "number", "words"], rows, (0, 2), width)
+        assert max(map(len, lines)) <= width
+        assert "123456.789" in "".join(lines)
+        words = " ".join(lines).split()
+        assert {"rather", "long", "three", "five"} <= {*words}
+        assert ("x" * 30 in words) == (width >= 30 + 2 + 10 + 2 + 5)
 
 
 def test_predictions_are_shown_in_a_terminal_and_exact_elsewhere(folder):

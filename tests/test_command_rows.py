@@ -18,7 +18,7 @@ def test_decimal_commas(folder, tmp_path):
     out, err = run(*fit, cwd=tmp_path)
     assert "x       discrete" in out
     assert "numbers with a decimal comma are text, and so categories: 'x', such as '" in err
-    assert err.endswith("to have numbers, use --decimal ,.\n")
+    assert err.endswith("to have numbers, use\n  --decimal ,\n")
     out, err = run(*fit, "--decimal", ",", cwd=tmp_path)
     assert "x       continuous" in out
     assert err == ""
@@ -51,10 +51,10 @@ def test_fit_names_the_options_that_help(tmp_path):
     pd.DataFrame({"a": [[1], [2]], "b": [1, 2], "class": ["x", "y"]}).to_parquet(tmp_path / "a.parquet")
     for name, options, code, says in [
         ("a.csv", (), 1, "name it or use --ignore ''"),
-        ("a.csv", ("--ignore", "", "--continuous", "a"), 1, "correct it, or use --missing or --discrete."),
-        ("l.csv", (), 1, "with --encoding cp1252"),
+        ("a.csv", ("--ignore", "", "--continuous", "a"), 2, "correct it, or use --missing or --discrete."),
+        ("l.csv", (), 1, "as cp1252 it reads 'é': if that is right, use --encoding cp1252"),
         ("l.csv", ("--encoding", "none"), 1, "there is no encoding 'none': --encoding utf-8 or"),
-        ("a.parquet", (), 1, "column 'a' of a.parquet holds ndarray values (row 1): use --ignore, or convert it"),
+        ("a.parquet", (), 1, "column 'a' of a.parquet holds list values (row 1): use --ignore, or convert it"),
     ]:
         refuse("fit", name, "-t", "class", *options, "-o", "m.fan", cwd=tmp_path, code=code, says=says)
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import traceback
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -17,6 +19,7 @@ from fanbayes.commands.evaluate import evaluate
 from fanbayes.commands.explain import explain
 from fanbayes.commands.export import export
 from fanbayes.commands.fit import fit
+from fanbayes.commands.options import examples
 from fanbayes.commands.output import printable
 from fanbayes.commands.predict import predict
 from fanbayes.commands.show import show
@@ -29,15 +32,42 @@ _SIGNALS: dict[int, object] = {signal.SIGINT: signal.default_int_handler, signal
 if sys.platform != "win32":
     _SIGNALS[signal.SIGHUP] = signal.SIG_DFL
 
+_EXAMPLES: dict[Callable[..., None], tuple[str, ...]] = {
+    fit: (
+        "fanbayes fit patients.csv -t outcome -o patients.fan",
+        "fanbayes fit patients.csv -t outcome --model fan --discrete ward -o -",
+        "fanbayes fit 'claims/*.parquet' -t fraud --model fan --memory 2GB -o c.fan",
+        "fanbayes fit shop.duckdb --query 'SELECT * FROM sales' -t paid -o s.fan",
+    ),
+    predict: (
+        "fanbayes predict patients.fan new.csv -o out.csv",
+        "fanbayes predict claims.fan 'new/*.parquet' --keep id -o out.parquet",
+        "zcat new.csv.gz | fanbayes predict patients.fan - --costs costs.csv",
+    ),
+    evaluate: (
+        "fanbayes evaluate patients.csv -t outcome --model tan --html page.html",
+        "fanbayes evaluate patients.fan test.csv -t outcome",
+    ),
+    explain: (
+        "fanbayes explain patients.fan new.csv --row 7",
+        "fanbayes explain patients.fan new.csv --class ill --json",
+    ),
+    show: ("fanbayes show patients.fan --top 10",),
+    export: ("fanbayes export patients.fan patients.onnx",),
+}
+
+
 app = typer.Typer(
     name="fanbayes",
     help="Finite-mixture-augmented naive Bayes: class probabilities from mixed, incomplete tables.",
+    epilog=examples(*(lines[0] for lines in _EXAMPLES.values())),
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (fit, predict, evaluate, explain, show, export):
-    app.command()(command)
+for command, lines in _EXAMPLES.items():
+    app.command(epilog=examples(*lines))(command)
 app.add_typer(study, name="study")
 
 
@@ -90,10 +120,11 @@ def _run() -> int:
             raise
         code = BROKEN_PIPE
     except Exception as error:
-        if "--debug" in sys.argv:
-            raise
         code = getattr(error, "exit_code", 1)
-        _print_error(_without_memory(arguments) if _is_lack_of_memory(error) else error)
+        if "--debug" in sys.argv:
+            print(_without_passwords(traceback.format_exc()), end="", file=sys.stderr)
+        else:
+            _print_error(_without_memory(arguments) if _is_lack_of_memory(error) else error)
     sys.stdout.flush()
     if not code and isinstance(output.error, BrokenPipeError):
         code = BROKEN_PIPE
@@ -140,8 +171,19 @@ def _print_error(error: Exception) -> None:
     if message.startswith("Usage:"):  # the help, for want of arguments
         print(message, file=sys.stderr)
     else:
-        sentence = printable(" ".join(message.split()))
+        sentence = printable(" ".join(_without_passwords(message).replace(": Value error, ", ": ").split()))
+        sentence = sentence.removeprefix("Invalid value: ")
         print(f"fanbayes: {sentence}{'' if sentence[-1:] in '.?!' else '.'}", file=sys.stderr)
+
+
+def _without_passwords(text: str) -> str:
+    """The text, in which no address has a password, whichever part of the program wrote it."""
+    from fanbayes.files.sql import without_passwords
+
+    known = [argument for argument in sys.argv[1:] if "://" in argument or "password" in argument.lower()]
+    for address in known:
+        text = without_passwords(text, address)
+    return without_passwords(text)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from rich.console import Console
 
+    from fanbayes.commands.rows import RowsFor
     from fanbayes.data.schema import Column
     from fanbayes.explanation.explanation import Explanation
 
@@ -29,15 +30,20 @@ _AROUND = 15  # characters of a line beside the name and the sides
 
 def explain(
     model: options.ModelFile,
-    rows: options.Rows,
+    rows: options.Tables,
     label: Annotated[
         str | None,
-        typer.Option("--class", metavar="CLASS", help="Class to explain, with --against; else the most probable."),
+        typer.Option("--class", metavar="CLASS", help="Class to explain; the most probable if not given."),
     ] = None,
     against: Annotated[
         str | None,
-        typer.Option("--against", metavar="CLASS", help="Class to compare it with, with --class; else the next."),
+        typer.Option(
+            "--against",
+            metavar="CLASS",
+            help="Class to compare it with; the most probable of the others if not given.",
+        ),
     ] = None,
+    query: options.Query = None,
     row: Annotated[
         list[int] | None, typer.Option("--row", min=1, help=f"Only this row; repeatable. The first {MOST_ROWS} if not.")
     ] = None,
@@ -54,24 +60,24 @@ def explain(
     The log-odds of two classes are a sum: what their shares say, and what each feature adds. A bar to the right
     speaks for the class, a bar to the left for the other one.
     """
-    if (label is None) != (against is None):
-        raise WrongUse("--class and --against name the two classes to compare: give both or neither.")
-    from fanbayes.commands.rows import Reading, read_for
+    if label is not None and label == against:
+        raise WrongUse("--class and --against must differ.")
+    from fanbayes.commands.rows import Reading, joined, rows_for
     from fanbayes.data.frames import rows_of
     from fanbayes.files.model_file import load
 
     clf = load(model)
     reading = Reading(missing, separator, encoding, decimal)
-    X, _ = read_for(clf, rows, reading, allow_missing_columns=allow_missing_columns)
-    pair = None if label is None else [_known(label, clf.classes_), _known(str(against), clf.classes_)]
-    if pair is not None and pair[0] == pair[1]:
-        raise WrongUse("--class and --against must differ.")
+    parts = rows_for(clf, rows, query, reading, allow_missing_columns=allow_missing_columns)
+    pair = [None if text is None else _known(text, clf.classes_) for text in (label, against)]
+    most = math.inf if json else max(row) if row else MOST_ROWS + 1
+    X = joined(_first(parts, most))[0]
     with warnings_as_notes():
         proba = clf.predict_proba(X)
     n = len(proba)
     wanted = [number - 1 for number in row] if row else list(range(n))
     if max(wanted) >= n:
-        raise WrongUse(f"--row {max(wanted) + 1}: {rows} has {n} rows.")
+        raise WrongUse(f"--row {max(wanted) + 1}: {parts.name} has {n} rows.")
     if not row and not json:
         wanted = wanted[:MOST_ROWS]
     some, proba = _taken(X, wanted), proba[wanted]
@@ -95,7 +101,18 @@ def explain(
             part = f"component {of_class}h{found.part[k]}"
         _print_row(console, found, proba[k], clf.classes_, k, i + 1, top, part)
     if not row and n > MOST_ROWS:
-        note(f"{rows} has {n} rows, of which the first {MOST_ROWS} are shown; --row picks others, --json gives all.")
+        note(f"{parts.name} has more rows than the {MOST_ROWS} shown; --row picks others, --json gives all.")
+
+
+def _first(parts: RowsFor, most: float) -> list[tuple[Any, dict[str, list[Any]]]]:
+    """Parts of rows until there are so many of them."""
+    found, n_rows = [], 0
+    for X, kept in parts:
+        found.append((X, kept))
+        n_rows += len(X)
+        if n_rows >= most:
+            break
+    return found
 
 
 def _taken(X: Any, rows: list[int]) -> Any:
@@ -184,7 +201,7 @@ def _print_row(
     console.print(f"Row {number}: " + ", ".join(f"{name} {_percent(p)}" for name, p in ranked[:4]), style="bold")
     console.print(f"What speaks for {one} (right) and for {other} (left), in log-odds:")
     console.print()
-    for line in chart(found, k, top, block(console), console.width if console.is_terminal else None):
+    for line in chart(found, k, top, block(console), console.width):
         console.print(line)
     console.print()
     if part is not None:

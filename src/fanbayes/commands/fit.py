@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,7 +19,6 @@ from fanbayes.commands.output import (
     print_json,
     print_table,
     require_target,
-    rich_table,
     screen,
     shortened,
     warnings_as_notes,
@@ -28,22 +27,37 @@ from fanbayes.commands.output import (
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from fanbayes.estimators.base import NetworkClassifier
     from fanbayes.estimators.tabular import TableClassifier
     from fanbayes.files.dataset import Dataset
-    from fanbayes.learning.selection import Fit
+    from fanbayes.files.tables import BatchTable
 
 MOST_COLUMNS = 60
-_SCORES = ("icl", "bic", "cs", "aic")
-_WIDTHS = (10, 14, 14, 14, 14, 6, 8)
 
 
 def fit(
-    data: options.Data,
+    data: options.Training,
     target: options.Target,
-    out: Annotated[Path, typer.Option("--out", "-o", help="File of the model to write.", metavar="MODEL")],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="File of the model to write; '-' is standard output.", metavar="MODEL")
+    ],
     model: Annotated[
-        Model | None, typer.Option("--model", help="Model to learn; fan-cv, the average of several, if not given.")
+        Model | None,
+        typer.Option(
+            "--model",
+            metavar="NAME",
+            help=f"Model to learn: {', '.join(Model)}; fan-cv, the average of several, if not given.",
+        ),
+    ] = None,
+    query: options.Query = None,
+    memory: Annotated[
+        str,
+        typer.Option(
+            "--memory", metavar="BYTES", help="What rows may take; a table of more than a quarter is read in batches."
+        ),
+    ] = "1GB",
+    dask: Annotated[
+        str | None,
+        typer.Option("--dask", metavar="ADDRESS", help="Scheduler of Dask whose workers learn, tcp://host:8786."),
     ] = None,
     criterion: options.CriterionOption = None,
     effort: options.EffortOption = None,
@@ -53,6 +67,9 @@ def fit(
     discretize: options.Discretize = False,
     components: Annotated[
         int | None, typer.Option("--components", min=1, help="Number of components, instead of choosing it.")
+    ] = None,
+    max_components: Annotated[
+        int | None, typer.Option("--max-components", min=1, help="Largest number of components to choose from.")
     ] = None,
     no_kernel_members: Annotated[
         bool, typer.Option("--no-kernel-members", help="Keep out of fan-cv what holds rows of DATA in the model.")
@@ -71,44 +88,44 @@ def fit(
     Rows without a label are learnt from as well, by the models of EM. A column is continuous if
     each of its values is a number, else discrete.
     """
-    from fanbayes.commands.models import classifier, takes
-
-    is_named, model = model is not None, model or Model.FAN_CV
-    if model is Model.FAN_CV and (components is not None or discretize):
-        raise WrongUse(
-            "fan-cv tries out numbers of components and intervals: leave out --components and --discretize, or choose "
-            "--model fan."
-        )
-    if components not in (None, 1) and not takes(model, "n_components"):
-        raise WrongUse(f"{model.title} has no components: leave out --components, or choose --model fan.")
-    if discretize and not takes(model, "discretize"):
-        raise WrongUse(f"{model.value} has no --discretize: leave it out.")
-    if criterion is not None and not takes(model, "criterion"):
-        raise WrongUse(
-            f"{model.value} does not choose a number of components: leave out --criterion, or choose --model fan."
-        )
-    if effort is not None and not takes(model, "effort"):
-        raise WrongUse(f"{model.value} has no --effort: leave it out, or choose --model fan-cv.")
-    if no_kernel_members and not takes(model, "kernel_members"):
-        raise WrongUse(f"{model.value} holds no rows: leave out --no-kernel-members.")
-    if informative_missing and not takes(model, "missing"):
-        raise WrongUse(f"{model.value} has no --informative-missing: leave it out.")
-    require_target(out, data)
-    from fanbayes.commands.rows import Reading, read_labelled
+    model, is_named = model or Model.FAN_CV, model is not None
+    _check_options(
+        model,
+        {
+            "--components": components if components != 1 else None,
+            "--max-components": max_components,
+            "--discretize": discretize or None,
+            "--criterion": criterion,
+            "--effort": effort,
+            "--no-kernel-members": no_kernel_members or None,
+            "--informative-missing": informative_missing or None,
+        },
+    )
+    is_piped = str(out) == "-"
+    if not is_piped:
+        require_target(out, *map(Path, data))
+    from fanbayes.commands.candidates import candidates, print_choice
+    from fanbayes.commands.models import IN_MEMORY, classifier, takes
+    from fanbayes.commands.rows import Reading, read_training
     from fanbayes.commands.show import print_members, score_text
-    from fanbayes.commands.traps import note_training_traps
+    from fanbayes.commands.traps import note_batch_traps, note_training_traps
     from fanbayes.data.frames import rows_of
     from fanbayes.estimators.base import NetworkClassifier
     from fanbayes.estimators.boosted_nb import BoostedNBClassifier
     from fanbayes.estimators.fan_cv import FANClassifierCV
     from fanbayes.estimators.nb_tree import NBTreeClassifier
     from fanbayes.estimators.progress import reported_to
+    from fanbayes.files.dask_tables import client, dask_frame
+    from fanbayes.files.dataset import Dataset
     from fanbayes.files.model_file import save
 
     reading = Reading(missing, separator, encoding, decimal)
-    dataset = read_labelled(data, target, reading, discrete=discrete, continuous=continuous, ignore=ignore)
-    console = screen()
-    columns = describe_columns(dataset)
+    roles: dict[str, Any] = {"discrete": discrete, "continuous": continuous, "ignore": ignore}
+    if dask is not None and model in IN_MEMORY:
+        raise WrongUse(f"{model.value} learns from rows in memory: leave out --dask, or choose --model fan.")
+    table = read_training(data, query, target, reading, memory, model, on_dask=dask is not None, **roles)
+    console = screen(stderr=is_piped)
+    columns = describe_columns(table)
     clf = classifier(
         model,
         criterion=criterion,
@@ -116,24 +133,35 @@ def fit(
         discretize="mdlp" if discretize else None,
         missing="informative" if informative_missing else None,
         n_components=components,
+        max_components=max_components,
         kernel_members=False if no_kernel_members else None,
+        memory=memory,
         random_state=seed,
         n_jobs=jobs or -1,
     )
     if not json:
-        _print_columns(console, dataset, columns, clf._learns_from_unlabelled)
-    note_training_traps(dataset, "informative" if informative_missing else "ignorable")
+        _print_table(console, table, columns, clf._learns_from_unlabelled)
+    if isinstance(table, Dataset):
+        note_training_traps(table, "informative" if informative_missing else "ignorable")
     chooses, scored_by = takes(model, "n_components"), clf.get_params().get("criterion", "icl")
-    clf.set_params(verbose=not (json or chooses) and console.is_terminal)
-    candidates = _candidates(console, scored_by, silent=json or not chooses)
+    clf.set_params(verbose=not json and sys.stderr.isatty())
+    shown = candidates(console, scored_by, silent=json or not chooses)
     began = time.perf_counter()
-    with warnings_as_notes(), candidates as report, reported_to(report):
-        clf.fit(dataset.X, dataset.y)
+    workers = nullcontext() if dask is None else client(dask)
+    with workers, warnings_as_notes(), shown as report, reported_to(report):
+        if isinstance(table, Dataset):
+            clf.fit(table.X, table.y)
+        elif dask is not None:
+            clf.fit(dask_frame(table, separator, encoding), target)
+        else:
+            clf.fit(table.batches, target)
     seconds = time.perf_counter() - began
     clf.set_params(verbose=False)
-    save(clf, out)
+    if not isinstance(table, Dataset):
+        note_batch_traps(table, clf.schema_)
+    save(clf, "/dev/stdout" if is_piped else out)
     if json:
-        print_json(_summary(clf, dataset, columns, model, seconds, out))
+        print_json(_summary(clf, table, columns, model, seconds, out), stderr=is_piped)
         return
     if isinstance(clf, FANClassifierCV):
         print_members(console, rows_of(clf.members_))
@@ -141,23 +169,54 @@ def fit(
             console.print("No model is named, so this is fan-cv, an average. For one to look into: --model fan.")
         console.print(f"Log score of rows held out: {score_text(clf.log_score_)}.")
     elif isinstance(clf, NetworkClassifier):
-        _print_choice(console, clf, model, scored_by)
+        print_choice(console, clf, model, scored_by)
     elif isinstance(clf, BoostedNBClassifier):
         console.print(f"Rounds: {clf.n_rounds_}. Log score of rows held out: {score_text(clf.log_score_)}.")
     elif isinstance(clf, NBTreeClassifier):
         console.print(f"Leaves: {clf.get_n_leaves()}, depth {clf.get_depth()}.")
-    console.print(f"Learnt in {duration(seconds)}. Model: {out}. To look at it: fanbayes show {out}")
+    where = "" if is_piped else f" Model: {out}. To look at it: fanbayes show {out}"
+    console.print(f"Learnt in {duration(seconds)}.{where}")
+
+
+def _check_options(model: Model, given: dict[str, Any]) -> None:
+    """Refuse options that a model does not have; None is not given."""
+    from fanbayes.commands.models import takes
+
+    asked = [option for option, value in given.items() if value is not None]
+    if model is Model.FAN_CV and {"--components", "--max-components", "--discretize"} & {*asked}:
+        raise WrongUse(
+            "fan-cv tries out numbers of components and intervals: leave out --components, --max-components and "
+            "--discretize, or choose --model fan."
+        )
+    for option, parameter, says in [
+        ("--components", "n_components", f"{model.title} has no components: leave out --components"),
+        ("--max-components", "max_components", f"{model.title} has no --max-components: leave it out"),
+        ("--discretize", "discretize", f"{model.value} has no --discretize: leave it out"),
+        ("--criterion", "criterion", f"{model.value} does not choose a number of components: leave out --criterion"),
+        ("--effort", "effort", f"{model.value} has no --effort: leave it out, or choose --model fan-cv"),
+        ("--no-kernel-members", "kernel_members", f"{model.value} holds no rows: leave out --no-kernel-members"),
+        ("--informative-missing", "missing", f"{model.value} has no --informative-missing: leave it out"),
+    ]:
+        if option in asked and not takes(model, parameter):
+            other = ", or choose --model fan" if option in ("--components", "--max-components", "--criterion") else ""
+            raise WrongUse(f"{says}{other}.")
+    if {"--components", "--max-components"} <= {*asked}:
+        raise WrongUse("--components says how many there are: leave out --max-components.")
 
 
 # ---------------------------------------------------------------- columns
 
 
-def describe_columns(dataset: Dataset) -> list[dict[str, Any]]:
-    """What each column was taken for and why, and what it holds."""
+def describe_columns(table: Dataset | BatchTable) -> list[dict[str, Any]]:
+    """What each column was taken for and why, and what it holds, if that is known before it is learnt from."""
     import narwhals as nw
 
-    frame = nw.from_native(dataset.X, eager_only=True)
-    return [_describe_column(frame[name], dataset.kinds[name], dataset.reasons[name]) for name in frame.columns]
+    from fanbayes.files.dataset import Dataset
+
+    if not isinstance(table, Dataset):
+        return [{"column": name, "kind": table.kinds[name], "reason": table.reasons[name]} for name in table.kinds]
+    frame = nw.from_native(table.X, eager_only=True)
+    return [_describe_column(frame[name], table.kinds[name], table.reasons[name]) for name in frame.columns]
 
 
 def _describe_column(series: Any, kind: str, reason: str) -> dict[str, Any]:
@@ -182,122 +241,45 @@ def _describe_column(series: Any, kind: str, reason: str) -> dict[str, Any]:
     }
 
 
-def _print_columns(console: Console, dataset: Dataset, columns: list[dict[str, Any]], learns_all: bool) -> None:
+def _print_table(
+    console: Console, table: Dataset | BatchTable, columns: list[dict[str, Any]], learns_all: bool
+) -> None:
+    from fanbayes.files.dataset import Dataset
+
+    if isinstance(table, Dataset):
+        _print_classes(console, table, learns_all)
+    else:
+        n = table.batches.n_rows
+        length = "" if n is None else f"{n:,} rows, "
+        console.print(f"{table.name}: {length}{len(columns)} features, read in batches.")
+    console.print()
+    headers = ["column", "taken for", "because", *(["holds", "missing"] if isinstance(table, Dataset) else [])]
+    rows = [
+        [about["column"], about["kind"], about["reason"], about.get("holds", ""), str(about.get("missing") or "")]
+        for about in columns[:MOST_COLUMNS]
+    ]
+    print_table(console, headers, [row[: len(headers)] for row in rows], left=(0, 1, 2, 3))
+    if len(columns) > MOST_COLUMNS:
+        console.print(f"and {len(columns) - MOST_COLUMNS} more columns (--json lists all).")
+        console.print()
+
+
+def _print_classes(console: Console, dataset: Dataset, learns_all: bool) -> None:
     counts = Counter(dataset.y.tolist())
     n_unlabelled = counts[None]
     alike = Counter("".join(label.split()) for label in dataset.classes)
     classes = [
         f"{label if alike[''.join(label.split())] == 1 else repr(label)} {counts[label]}" for label in dataset.classes
     ]
-    console.print(f"{dataset.name}: {len(dataset.y)} rows, {len(columns)} features.")
+    console.print(f"{dataset.name}: {len(dataset.y)} rows, {len(dataset.kinds)} features.")
     console.print(f"Classes in {dataset.target!r}: {shortened(classes, 12)}.")
     if n_unlabelled:
         console.print(f"Rows without a label, {'learnt from as well' if learns_all else 'left out'}: {n_unlabelled}.")
-    console.print()
-    rows = [
-        [about["column"], about["kind"], about["reason"], about["holds"], str(about["missing"] or "")]
-        for about in columns[:MOST_COLUMNS]
-    ]
-    print_table(console, ["column", "taken for", "because", "holds", "missing"], rows, left=(0, 1, 2, 3))
-    if len(columns) > MOST_COLUMNS:
-        console.print(f"and {len(columns) - MOST_COLUMNS} more columns (--json lists all).")
-        console.print()
-
-
-# ---------------------------------------------------------------- candidates
-
-
-@contextmanager
-def _candidates(console: Console, criterion: str, *, silent: bool) -> Iterator[Callable[[Fit], None]]:
-    """Show candidates as they come: a table that grows in a terminal, lines elsewhere.
-
-    Those that may be the best come a second time, when they are finished.
-    """
-    scores = [criterion, *(score for score in _SCORES if score != criterion)]
-    headers = ["components", *(score.upper() for score in scores), "passes", "seconds", ""]
-    fits: dict[tuple[int, str], Fit] = {}  # by size, and whether it was put together from the best of each class
-    rows: dict[tuple[int, str], list[str]] = {}
-
-    def take(found: Fit) -> list[str]:
-        """Note a candidate in the place of what it was before, and return its row."""
-        numbers = [_score(getattr(found.scores, score)) for score in scores]
-        origin = "best of each class" if found.starts[0].origin == "best of each class" else ""
-        key = found.n_components, origin
-        remark = "finished" if key in fits else origin
-        fits[key] = found
-        rows[key] = [str(found.n_components), *numbers, str(found.n_iter), f"{found.seconds:.2f}", remark]
-        return rows[key]
-
-    if silent:
-        yield lambda found: None
-    elif not console.is_terminal:
-
-        def line(found: Fit) -> None:
-            *columns, remark = take(found)
-            padded = [text.rjust(width) for text, width in zip(columns, _WIDTHS)]
-            console.print("  ".join([*padded, remark]).rstrip())
-
-        console.print("  ".join(text.rjust(width) for text, width in zip(headers, _WIDTHS)))
-        yield line
-        console.print()
-    else:
-        from rich.console import Group, RenderableType
-        from rich.live import Live
-        from rich.spinner import Spinner
-
-        def picture(busy: bool) -> RenderableType:
-            values = [getattr(found.scores, criterion) for found in fits.values()]
-            table = rich_table(headers, list(rows.values()), left=(len(headers) - 1,))
-            if values:
-                table.rows[values.index(max(values))].style = "bold green"
-            finishing = any(remark == "finished" for *_, remark in rows.values())
-            n = max((size for size, _ in fits), default=0) + 1
-            return Group(table, Spinner("dots", "finishing" if finishing else f"{n} components")) if busy else table
-
-        with Live(picture(True), console=console, refresh_per_second=8) as live:
-
-            def grow(found: Fit) -> None:
-                take(found)
-                live.update(picture(True))
-
-            yield grow
-            live.update(picture(False))
-        console.print()
-
-
-def _score(value: float) -> str:
-    """With two decimals, and none beyond 100,000: a row fits into 80 columns."""
-    return f"{value:.{2 if abs(value) < 1e5 else 0}f}"
-
-
-def _print_choice(console: Console, clf: NetworkClassifier, model: Model, criterion: str) -> None:
-    from fanbayes.data.frames import from_user_table
-
-    binned = [column for column in clf.schema_.columns if column.kind == "binned"]
-    if binned:
-        counts = [f"{column.name} {column.n_levels}" for column in binned]
-        console.print(f"Intervals of the continuous columns: {shortened(counts, 20)}.")
-    n = clf.n_components_
-    size = f"{n} component{'s' if n > 1 else ''}"
-    tried = len(from_user_table(clf.selection_)["n_components"])
-    n_arcs = len(from_user_table(clf.edges_)["feature"])
-    if n_arcs or model is Model.FAN_TREE:
-        console.print(f"Arcs between features: {n_arcs}.")
-    if model is Model.NB:
-        console.print("Naive Bayes: nothing to choose.")
-    elif model is Model.TAN:
-        if not n_arcs:
-            console.print("No arc between features pays: this is naive Bayes.")
-    elif tried == 1:
-        console.print(f"{model.title} with {size}, as asked for.")
-    else:
-        also = " This is naive Bayes." if n == 1 and model is not Model.FM and not n_arcs else ""
-        console.print(f"Chosen by {criterion.upper()}: {size}, of {tried} numbers tried.{also}")
 
 
 def _summary(
     clf: TableClassifier,
-    dataset: Dataset,
+    table: Dataset | BatchTable,
     columns: list[dict[str, Any]],
     model: Model,
     seconds: float,
@@ -308,13 +290,14 @@ def _summary(
     from fanbayes.estimators.boosted_nb import BoostedNBClassifier
     from fanbayes.estimators.fan_cv import FANClassifierCV
     from fanbayes.estimators.nb_tree import NBTreeClassifier
+    from fanbayes.files.dataset import Dataset
 
     about: dict[str, Any] = {
-        "data": dataset.name,
-        "rows": len(dataset.y),
-        "unlabelled": dataset.y.tolist().count(None),
-        "target": dataset.target,
-        "classes": dataset.classes,
+        "data": table.name,
+        "rows": len(table.y) if isinstance(table, Dataset) else table.batches.n_rows,
+        "unlabelled": table.y.tolist().count(None) if isinstance(table, Dataset) else None,
+        "target": table.target,
+        "classes": clf.classes_.tolist(),
         "columns": columns,
         "model": model.value,
         "seconds": seconds,

@@ -28,6 +28,8 @@ _MODELS: dict[Model, tuple[type[TableClassifier], dict[str, Any]]] = {
     Model.MDA: (MDAClassifier, {}),
     Model.NBTREE: (NBTreeClassifier, {}),
 }
+# Those that learn from rows in memory only.
+IN_MEMORY = {Model.BOOSTED_NB, Model.NBTREE}
 
 
 def takes(model: Model, parameter: str) -> bool:

@@ -41,11 +41,23 @@ class Model(StrEnum):
         }.get(self.value, self.value.upper())
 
 
-_FORMATS = "CSV, ARFF (each also .gz, .xz, .bz2) or Parquet"
+_FORMATS = "CSV, ARFF (each also .gz, .xz, .bz2), Excel, Parquet or Arrow"
+_SEVERAL = (
+    f"{_FORMATS}; several files, a folder or a pattern such as 'claims/*.parquet' are one table; '-' is standard "
+    "input. With --query, a database: a file of DuckDB or SQLite, or postgresql://user@host/name"
+)
 _EXISTING = {"exists": True, "dir_okay": False, "show_default": False}
 
 Data = Annotated[Path, typer.Argument(help=f"Table of labelled rows: {_FORMATS}.", metavar="DATA", **_EXISTING)]
 Rows = Annotated[Path, typer.Argument(help=f"Table of rows: {_FORMATS}.", metavar="ROWS", **_EXISTING)]
+Training = Annotated[
+    list[str], typer.Argument(help=f"Table of labelled rows: {_SEVERAL}.", metavar="DATA", show_default=False)
+]
+Tables = Annotated[list[str], typer.Argument(help=f"Table of rows: {_SEVERAL}.", metavar="ROWS", show_default=False)]
+Query = Annotated[
+    str | None,
+    typer.Option("--query", metavar="SELECT", help="Rows of a database, for example 'SELECT * FROM claims'."),
+]
 ModelFile = Annotated[Path, typer.Argument(help="Model that `fanbayes fit` wrote.", metavar="MODEL", **_EXISTING)]
 Target = Annotated[str, typer.Option("--target", "-t", help="Column of the classes.", metavar="COLUMN")]
 CriterionOption = Annotated[
@@ -91,6 +103,11 @@ Jobs = Annotated[
     int | None, typer.Option("--jobs", "-j", min=1, help="Threads; one for each core if not given. No result changes.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
+
+
+def examples(*lines: str) -> str:
+    """Examples as a help ends with them: one a line."""
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
 
 
 def names(values: Iterable[str] | None) -> list[str]:

@@ -7,9 +7,11 @@ import math
 import os
 import sys
 import warnings
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import zip_longest
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from fanbayes.data.text_table import printable as printable
@@ -41,14 +43,25 @@ def screen(*, stderr: bool = False) -> Console:
     return Screen(highlight=False, markup=False, emoji=False, soft_wrap=not stream.isatty(), stderr=stderr)
 
 
-def note(text: str) -> None:
-    """Say on stderr what a user should know."""
+def note(text: str, paste: str | None = None) -> None:
+    """Say on stderr what a user should know, and on a line of its own what is to be pasted."""
     print(f"note: {printable(text)}", file=sys.stderr)
+    if paste is not None:
+        print(f"  {printable(paste)}", file=sys.stderr)
+
+
+@contextmanager
+def progress(n: int | None) -> Iterator[Callable[[str, int], None]]:
+    """A bar on stderr, if that is a terminal, which is told what is done and how many of the n steps that was."""
+    from fanbayes.estimators.progress import steps
+
+    with steps(sys.stderr.isatty(), n) as report:
+        yield report
 
 
 @contextmanager
 def warnings_as_notes() -> Iterator[None]:
-    """Turn the library's warnings into notes, each once; traps are noted where tables are read."""
+    """Turn the library's warnings into notes, each once; traps of tables in memory are noted where these are read."""
     from fanbayes.data.traps import DataWarning
 
     with warnings.catch_warnings(record=True) as caught:
@@ -59,9 +72,9 @@ def warnings_as_notes() -> Iterator[None]:
         note(text)
 
 
-def print_json(value: Any) -> None:
+def print_json(value: Any, *, stderr: bool = False) -> None:
     """Print a value for machines."""
-    print(to_json(value))
+    print(to_json(value), file=sys.stderr if stderr else sys.stdout)
 
 
 def to_json(value: Any) -> str:
@@ -80,38 +93,64 @@ def _plain(value: Any) -> Any:
 
 
 def rich_table(headers: Sequence[str], rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> Table:
-    """Table for a `screen`; columns are flush right but for those named."""
+    """Table that changes on a `screen`; columns are flush right but for those named."""
     from rich import box
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
     for place, header in enumerate(headers):
-        table.add_column(header, justify="left" if place in left else "right", overflow="fold")
+        table.add_column(header, justify="left" if place in left else "right", no_wrap=place not in left)
     for row in rows:
         table.add_row(*row)
     return table
 
 
-def plain_lines(headers: Sequence[str], rows: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> list[str]:
-    """Table as lines, its columns two spaces apart."""
+def table_lines(
+    headers: Sequence[str], rows: Sequence[Sequence[str]], left: Collection[int] = (0,), width: int = 80
+) -> list[str]:
+    r"""Table as lines of at most `width` characters, its columns two spaces apart; the first line has the headers.
+
+    Columns on the left may take several lines, cut between words; a word is shortened only where it has to be. Numbers,
+    on the right, stay whole.
+
+    >>> print(*table_lines(["name", "holds", "n"], [["age", "one or two words", "12"]], (0, 1), 17), sep="\n")
+    name  holds    n
+    age   one or  12
+          two
+          words
+    """
     lines = [[printable(text) for text in line] for line in (headers, *rows)]
     widths = [max(map(len, column)) for column in zip(*lines)]
-    return ["  ".join(_aligned(line, widths, left)).rstrip() for line in lines]
+    room = width - 2 * (len(widths) - 1)
+    words = [max((len(word) for text in column for word in text.split()), default=0) for column in zip(*lines)]
+    for least in (words, [min(8, n) for n in words]):  # as long as whole words fit, else some are shortened
+        while sum(widths) > room and (wide := [k for k in left if widths[k] > least[k]]):
+            widths[max(wide, key=widths.__getitem__)] -= 1
+    found = []
+    for line in lines:
+        cells = [_wrapped(text, n) if k in left else [text] for k, (text, n) in enumerate(zip(line, widths))]
+        for parts in zip_longest(*cells, fillvalue=""):
+            aligned = (t.ljust(n) if k in left else t.rjust(n) for k, (t, n) in enumerate(zip(parts, widths)))
+            found.append("  ".join(aligned).rstrip())
+    return found
 
 
-def _aligned(line: Sequence[str], widths: Sequence[int], left: Collection[int]) -> list[str]:
-    return [text.ljust(width) if k in left else text.rjust(width) for k, (text, width) in enumerate(zip(line, widths))]
+def _wrapped(text: str, width: int) -> list[str]:
+    """Lines of a cell; words that are longer are shortened."""
+    if len(text) <= width:
+        return [text]
+    words = [word if len(word) <= width else f"{word[: width - 1]}…" for word in text.split()]
+    return wrap(" ".join(words), max(width, 1), break_long_words=False, break_on_hyphens=False) or [""]
 
 
 def print_table(
     console: Console, headers: Sequence[str], rows: Sequence[Sequence[str]], left: Collection[int] = (0,)
 ) -> None:
-    """Print a table as the console deserves."""
-    if console.is_terminal:
-        console.print(rich_table(headers, rows, left))
-    else:
-        for line in plain_lines(headers, rows, left):
-            console.print(line)
+    """Print a table that is not wider than the console, or 80 columns where there is none."""
+    head, *lines = table_lines(headers, rows, left, console.width)
+    console.print(head, style="bold", no_wrap=True, crop=False)
+    for line in lines:
+        console.print(line, no_wrap=True, crop=False)
     console.print()
 
 

@@ -8,6 +8,7 @@ import json as json_text
 import sys
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,26 +19,34 @@ from fanbayes.commands import options
 from fanbayes.commands.output import (
     WrongUse,
     note,
-    print_json,
     printable,
+    progress,
     require_target,
-    to_json,
     warnings_as_notes,
 )
-from fanbayes.files.atomic import write_file
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from fanbayes.files.row_files import Writer
 
 _SEPARATORS = ",;\t|"
 
 
 def predict(
     model: options.ModelFile,
-    rows: options.Rows,
+    rows: options.Tables,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="File to write, CSV or .json; the screen if not given.")
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FILE",
+            help="File to write: .csv, .tsv, .json, .jsonl, .parquet, .arrow or .xlsx; CSV to standard output if not "
+            "given, or '-'.",
+        ),
     ] = None,
+    query: options.Query = None,
     costs: Annotated[
         Path | None,
         typer.Option(
@@ -72,46 +81,57 @@ def predict(
 
     Columns are found by their names, in any order; those that the model does not use are left aside.
     """
-    if out is not None:
-        require_target(out, model, rows, costs, None if prior is None else Path(prior))
+    from fanbayes.files.atomic import open_output
+    from fanbayes.files.row_files import write_csv, write_json
+
+    writer: Writer = write_json if json else write_csv
+    if out is not None and str(out) != "-":
+        require_target(out, model, *map(Path, rows), costs, None if prior is None else Path(prior))
+        writer = writer if json else _writer(out)
     given_costs = None if costs is None else read_costs_file(costs)
     given_prior = None if prior is None else parse_prior(prior)
 
-    from fanbayes.commands.rows import Reading, read_for
+    from fanbayes.commands.rows import Reading, joined, rows_for
     from fanbayes.files.model_file import load
 
     clf = load(model)
     reading = Reading(missing, separator, encoding, decimal)
-    X, kept = read_for(clf, rows, reading, keep=options.names(keep), allow_missing_columns=allow_missing_columns)
-    with warnings_as_notes():
-        log_proba = clf.predict_log_proba(X)
-        if given_prior is not None:
-            log_proba = _shifted(log_proba, clf.classes_, clf.class_prior_, given_prior)
-    decided = _decided(log_proba, clf.classes_, given_costs)
-    for name in kept:
-        if name in decided:
-            raise WrongUse(f"--keep {name}: the output has a column of that name of its own; rename the one of {rows}.")
-    columns = kept | decided
-    if json or (out is not None and out.suffix.lower() == ".json"):
-        records = [dict(zip(columns, values)) for values in zip(*columns.values())]
-        if out is None:
-            print_json(records)
-        else:
-            write_file(out, to_json(records).encode())
-        return
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*columns.values()))
-    if out is None:
-        print(_for_screen(text.getvalue()) if sys.stdout.isatty() else text.getvalue(), end="")
-    else:
-        write_file(out, text.getvalue().encode())
+    parts = rows_for(clf, rows, query, reading, keep=options.names(keep), allow_missing_columns=allow_missing_columns)
+    texts = [name for name, kind in parts.kept.items() if kind == "discrete"]
+    output = nullcontext(_Screen()) if out is None or str(out) == "-" else open_output(out)
+    with warnings_as_notes(), progress(parts.batches.n_rows) as report, output as file, writer(file, texts) as write:
+        # The class balance is that of all rows.
+        for X, kept in [joined([*parts])] if given_prior == "estimate" else parts:
+            log_proba = clf.predict_log_proba(X)
+            if given_prior is not None:
+                log_proba = _shifted(log_proba, clf.classes_, clf.class_prior_, given_prior)
+            decided = _decided(log_proba, clf.classes_, given_costs)
+            for name in kept:
+                if name in decided:
+                    raise WrongUse(
+                        f"--keep {name}: the output has a column of that name of its own; rename the one of "
+                        f"{parts.name}."
+                    )
+            write(kept | decided)
+            report("predicting", len(log_proba))
 
 
-def _for_screen(text: str) -> str:
-    """Lines in which nothing steers the terminal."""
-    return "\n".join(map(printable, text.split("\n")))
+def _writer(out: Path) -> Writer:
+    from fanbayes.files.row_files import writer_of
+    from fanbayes.files.text import DatasetError
+
+    try:
+        return writer_of(out)
+    except DatasetError as error:
+        raise WrongUse(str(error)) from None
+
+
+class _Screen:
+    """Standard output, on which nothing steers a terminal."""
+
+    def write(self, data: bytes) -> None:
+        text = data.decode()
+        sys.stdout.write("\n".join(map(printable, text.split("\n"))) if sys.stdout.isatty() else text)
 
 
 def _shifted(log_proba: NDArray[Any], classes: NDArray[Any], old: NDArray[Any], given: Any) -> NDArray[Any]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +12,28 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from fanbayes.commands.options import names, pasted
-from fanbayes.commands.output import WrongUse, note, shortened, warnings_as_notes
+from fanbayes.commands.models import IN_MEMORY
+from fanbayes.commands.options import Model, names, pasted
+from fanbayes.commands.output import WrongUse, note, progress, shortened, warnings_as_notes
 from fanbayes.commands.traps import note_trap
+from fanbayes.data.batches import Batches
 from fanbayes.data.schema import Column
 from fanbayes.data.sources import Level, kind_of
 from fanbayes.data.traps import Unseen, absent_trap, unseen_trap
 from fanbayes.estimators.tabular import TableClassifier
-from fanbayes.files.dataset import MISSING, Dataset, DatasetError, column_names, near, read_table
+from fanbayes.estimators.validation import read_bytes
+from fanbayes.files import tables
+from fanbayes.files.columns import Roles
+from fanbayes.files.dataset import MISSING, Dataset, column_names, near, read_table
+from fanbayes.files.tables import BatchTable, TooLarge, open_table
+from fanbayes.files.text import DatasetError, Kind, NoTable, RoleError
 
 _HEADER = "(does the first line hold the names?)"
 _ENCODING = {
     "no_encoding": "--encoding utf-8 or --encoding cp1252 may do",
     "encoding": "name its encoding, for example with --encoding cp1252, or save it as UTF-8",
+    "as_cp1252": "if that is right, use --encoding cp1252, else name the encoding that it has",
+    "as_latin-1": "if that is right, use --encoding latin-1, else name the encoding that it has",
 }
 # Remedies as options of commands that learn, and of those that use a model.
 _LEARNING = {
@@ -63,25 +72,64 @@ class Reading:
 
 
 def read_labelled(path: Path, target: str, reading: Reading, **columns: list[str] | None) -> Dataset:
-    """Read rows to learn from, some columns being declared or left out, as in `read_table`.
+    """Read rows to learn from into memory, some columns being declared or left out, as in `read_table`.
 
     Raises
     ------
     WrongUse
-        If the file can be read but not with these options, such as a target that it does not have.
+        If the options do not fit the file, such as a target that it does not have.
     DatasetError
         If the file itself is at fault.
     """
-    settings, declared = reading.settings(), {role: names(given) for role, given in columns.items()}
+    declared = {role: names(given) for role, given in columns.items()}
+    with _faults(target), warnings_as_notes():
+        return read_table(path, target=target, **reading.settings() | declared)
+
+
+def read_training(
+    sources: list[str],
+    query: str | None,
+    target: str,
+    reading: Reading,
+    memory: str,
+    model: Model,
+    *,
+    on_dask: bool = False,
+    **columns: list[str] | None,
+) -> Dataset | BatchTable:
+    """Read rows to learn from, into memory or, where they take too much of it, in batches.
+
+    Raises as `read_labelled`.
+    """
+    declared: dict[str, Any] = {role: names(given) for role, given in columns.items()}
     try:
-        with warnings_as_notes():
-            return read_table(path, target=target, **settings | declared)
-    except DatasetError as error:
+        n_bytes = read_bytes("--memory", memory)
+    except ValueError as error:
+        raise WrongUse(f"{error}.") from None
+    with _faults(target), warnings_as_notes():
+        table = open_table(sources, query, **reading.settings())
+        if on_dask:
+            return tables.in_batches(table, Roles(table.name, target, **declared), progress)
+        limits: dict[str, Any] = {"memory": n_bytes, "may_be_batches": model not in IN_MEMORY, "progress": progress}
         try:
-            read_table(path, **settings)
-        except DatasetError:
-            raise _with_options(error, target) from None
-        raise WrongUse(str(_with_options(error, target))) from None
+            return tables.read_labelled(table, target=target, **declared, **limits)
+        except TooLarge as error:
+            raise WrongUse(
+                f"{model.value} learns from rows in memory, and {error}: give --memory more, or fewer rows, or choose "
+                "--model fan."
+            ) from None
+
+
+@contextmanager
+def _faults(target: str | None = None) -> Iterator[None]:
+    """Errors of tables, their remedies as options; what is no table, or what a target does not fit to, is wrong use."""
+    try:
+        yield
+    except DatasetError as error:
+        said = _with_options(error, target)
+        if isinstance(error, NoTable) or (target is not None and isinstance(error, RoleError)):
+            raise WrongUse(str(said)) from None
+        raise said from None
 
 
 def read_for(
@@ -92,49 +140,131 @@ def read_for(
     keep: Collection[str] = (),
     allow_missing_columns: bool = False,
 ) -> tuple[Any, dict[str, list[Any]]]:
-    """Read the columns that a model needs, by name, and take each for what it was in training.
+    """Read the columns that a model needs, all rows at once; see `RowsFor`."""
+    rows = rows_for(clf, [str(path)], None, reading, keep=keep, allow_missing_columns=allow_missing_columns)
+    return joined(list(rows))
+
+
+def joined(parts: list[tuple[Any, dict[str, list[Any]]]]) -> tuple[Any, dict[str, list[Any]]]:
+    """Rows and kept columns of all parts."""
+    first, kept = parts[0]
+    if isinstance(first, np.ndarray):
+        X = np.concatenate([X for X, _ in parts])
+    else:
+        X = nw.concat([nw.from_native(X, eager_only=True) for X, _ in parts]).to_native()
+    return X, {name: [value for _, some in parts for value in some[name]] for name in kept}
+
+
+@dataclass(frozen=True)
+class RowsFor:
+    """Rows for a model that exists, some after the other: each column is taken for what it was in training.
+
+    Attributes
+    ----------
+    clf : fitted classifier; it is told which columns may be absent
+    name : of the table
+    batches : its rows
+    columns : what the model knows of the columns that are there
+    absent : names of those that are not
+    kept : columns that are handed through, and what they are
+    """
+
+    clf: TableClassifier
+    name: str
+    batches: Batches
+    columns: list[Column]
+    absent: Collection[str]
+    kept: dict[str, Kind]
+
+    def __iter__(self) -> Iterator[tuple[Any, dict[str, list[Any]]]]:
+        """X as the classifier wants it, and the columns that are handed through, for some rows after the other."""
+        unseen = {c.name: Unseen(c.name, 0, 0, "", 0) for c in self.columns if c.kind == "discrete"}
+        n_rows = 0
+        try:
+            with _faults():
+                for batch in self.batches:
+                    for column in self.columns:
+                        if column.kind == "discrete":
+                            unseen[column.name] = self._judge(batch.frame, column, unseen[column.name], n_rows)
+                    n_rows += len(batch.frame)
+                    if len(batch.frame):
+                        yield self._part(batch.frame)
+                if not n_rows:
+                    raise DatasetError(f"{self.name} has column names but no rows.")
+        finally:
+            trap = unseen_trap([one for one in unseen.values() if one.n_rows], tolerated=0.0)
+            if trap is not None:
+                note_trap(trap)
+
+    def _part(self, frame: nw.DataFrame[Any]) -> tuple[Any, dict[str, list[Any]]]:
+        series = {column.name: _as_learnt(frame[column.name], column) for column in self.columns}
+        kept = {name: [None if value != value else value for value in frame[name].to_list()] for name in self.kept}
+        if hasattr(self.clf, "feature_names_in_"):
+            return nw.from_dict(series).to_native(), kept
+        nothing = [None] * len(frame)  # it was fitted on an array, in which columns are empty but never absent
+        names = [column.name for column in self.clf.schema_.columns]
+        given = [nothing if name in self.absent else series[name].to_list() for name in names]
+        return np.array(given, dtype=object).T, kept
+
+    def _judge(self, frame: nw.DataFrame[Any], column: Column, before: Unseen, n_before: int) -> Unseen:
+        """Refuse, or add to those of the rows before, texts that were no level of a column in training."""
+        texts = [value if isinstance(value, str) else None for value in frame[column.name].to_list()]
+        n_observed = before.n_observed + len(texts) - texts.count(None)
+        level_of = _levels(column, {*texts} - {None})
+        rows = [row for row, text in enumerate(texts) if text is not None and text not in level_of]
+        if not rows:
+            return replace(before, n_observed=n_observed)
+        first = n_before + rows[0]
+        if self.clf.handle_unknown == "error":
+            raise DatasetError(
+                f"column {column.name!r} holds {texts[rows[0]]!r:.60} in row {first + 1}, which was not seen in "
+                "training: correct it, or leave it empty."
+            )
+        if before.n_rows:
+            return replace(before, n_rows=before.n_rows + len(rows), n_observed=n_observed)
+        return Unseen(column.name, len(rows), n_observed, str(texts[rows[0]]), first)
+
+
+def rows_for(
+    clf: TableClassifier,
+    sources: list[str],
+    query: str | None,
+    reading: Reading,
+    *,
+    keep: Collection[str] = (),
+    allow_missing_columns: bool = False,
+) -> RowsFor:
+    """Find the columns that a model needs, by name.
 
     Parameters
     ----------
     clf : fitted classifier
-    path : file
+    sources : files, folders, patterns, "-", or with a query a database
+    query : one SELECT, optional
     keep : columns to hand through as text
-    allow_missing_columns : whether the file may lack columns; the classifier is told so
-
-    Returns
-    -------
-    X : rows as the classifier wants them
-    kept : columns that are handed through
+    allow_missing_columns : whether the table may lack columns; the classifier is told so
     """
     columns = clf.schema_.columns
     needed = {column.name for column in columns}
     extra = [name for name in keep if name not in needed]
-    try:
-        present = column_names(path, encoding=reading.encoding, separator=reading.separator)
-        absent = _absent_columns(path, present, [column.name for column in columns], extra, allow_missing_columns)
+    with _faults():
+        table = open_table(sources, query, once=True, **reading.settings())
+        present = table.columns
+        absent = _absent_columns(table.name, present, [column.name for column in columns], extra, allow_missing_columns)
         there = [column for column in columns if column.name not in absent]
         discrete = [column.name for column in there if column.kind == "discrete"]
         continuous = [column.name for column in there if column.kind != "discrete"]
         ignored = [name for name in dict.fromkeys(present) if name not in needed and name not in keep]
-        roles: dict[str, Any] = {"discrete": [*discrete, *extra], "continuous": continuous, "ignore": {*ignored}}
-        table = read_table(path, **roles, **reading.settings())
-    except DatasetError as error:
-        raise _with_options(error) from None
-    frame = nw.from_native(table.X, eager_only=True)
+        roles = Roles(table.name, discrete=[*discrete, *extra], continuous=continuous, ignore=ignored)
+        batches = table.batches(roles)
     if ignored:
         listed = shortened([name or repr(name) for name in ignored], 10)
-        note(f"columns of {path} that the model does not use: {listed}.")
+        note(f"columns of {table.name} that the model does not use: {listed}.")
     if absent:
         note_trap(absent_trap([*absent]))
-    _judge_unseen(frame, there, clf)
-    series = {column.name: _as_learnt(frame[column.name], column) for column in there}
-    kept = {name: [None if value != value else value for value in frame[name].to_list()] for name in keep}
-    if not hasattr(clf, "feature_names_in_"):  # it was fitted on an array, in which columns are empty but never absent
-        nothing = [None] * len(frame)
-        given = [nothing if column.name in absent else series[column.name].to_list() for column in columns]
-        return np.array(given, dtype=object).T, kept
     clf.allow_missing_columns |= allow_missing_columns
-    return nw.from_dict(series).to_native(), kept
+    kept: dict[str, Kind] = {name: "continuous" if name in roles.continuous else "discrete" for name in keep}
+    return RowsFor(clf, table.name, batches, there, absent, kept)
 
 
 def read_labelled_for(
@@ -177,7 +307,7 @@ def _with_options(error: DatasetError, target: str | None = None) -> DatasetErro
 
 
 def _absent_columns(
-    path: Path, present: list[str], needed: list[str], extra: list[str], allowed: bool
+    path: str, present: list[str], needed: list[str], extra: list[str], allowed: bool
 ) -> dict[str, None]:
     """Columns that the file does not have, in their order; refused, all by name, unless some may be absent."""
     there = {*present}
@@ -193,28 +323,6 @@ def _absent_columns(
             f"{path} lacks {what} that the model needs: {names}; add {it}, left empty where nothing is known{option}."
         )
     return dict.fromkeys(absent)
-
-
-def _judge_unseen(frame: nw.DataFrame[Any], columns: list[Column], clf: TableClassifier) -> None:
-    """Refuse or note texts that were no level of a column in training."""
-    unseen = []
-    for column in columns:
-        if column.kind == "discrete":
-            texts = [value if isinstance(value, str) else None for value in frame[column.name].to_list()]
-            level_of = _levels(column, {*texts} - {None})
-            rows = [row for row, text in enumerate(texts) if text is not None and text not in level_of]
-            if rows:
-                n_observed = len(texts) - texts.count(None)
-                unseen.append(Unseen(column.name, len(rows), n_observed, str(texts[rows[0]]), rows[0]))
-    if unseen and clf.handle_unknown == "error":
-        first = unseen[0]
-        raise DatasetError(
-            f"column {first.column!r} holds {first.example!r:.60} in row {first.row + 1}, which was not seen in "
-            "training: correct it, or leave it empty."
-        )
-    trap = unseen_trap(unseen, tolerated=0.0)
-    if trap is not None:
-        note_trap(trap)
 
 
 def _as_learnt(series: nw.Series[Any], column: Column) -> nw.Series[Any]:

@@ -238,7 +238,7 @@ def _print(console: Console, name: str, about: dict[str, Any], top: int) -> None
     console.print()
     _print_classes(console, about)
     shared = "class" not in components[0]
-    console.print("Components: their shares, and where they differ most from " + _others(n, shared))
+    console.print(f"Components: share, and difference from {_others(n, shared)} (standard deviations)")
     headers = [*([] if shared else ["class"]), *(["component"] if n > 1 else []), "share", "differs in"]
     rows = []
     for cell in components[:MOST_COMPONENTS]:
@@ -275,8 +275,8 @@ def _correlations(correlations: list[dict[str, Any]]) -> tuple[list[str], list[l
 def _others(n_components: int, shared: bool) -> str:
     """What a component is compared with."""
     if n_components > 1 and not shared:
-        return "their class as a whole, in standard deviations"
-    return "all rows, in standard deviations"
+        return "their class"
+    return "all rows"
 
 
 def _trait(trait: dict[str, Any]) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fanbayes.commands.options import examples
 from fanbayes.commands.output import printable, screen
 
 if TYPE_CHECKING:
@@ -23,7 +24,11 @@ if TYPE_CHECKING:
 
 LONG = 900.0  # seconds; of a longer run the time is told before it begins
 
-study = typer.Typer(help="The two studies of Monti & Cooper (1999), and a page to look at.", no_args_is_help=True)
+study = typer.Typer(
+    help="The two studies of Monti & Cooper (1999), and a page to look at.",
+    epilog=examples("fanbayes study real --out results/real", "fanbayes study report results"),
+    no_args_is_help=True,
+)
 
 SuiteOption = Annotated[
     str, typer.Option("--suite", help="'builtin', 'openml', or a folder with a manifest.json.", metavar="NAME|DIR")
@@ -38,7 +43,11 @@ SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Of folds, starts
 OnlyOption = Annotated[list[str] | None, typer.Option("--only", metavar="NAME", help="Only this dataset; repeatable.")]
 
 
-@study.command()
+@study.command(
+    epilog=examples(
+        "fanbayes study real --out results/real", "fanbayes study real --models nb,tan,aode --out results/relatives"
+    )
+)
 def real(
     out: OutOption,
     suite: SuiteOption = "builtin",
@@ -65,7 +74,7 @@ def real(
     _run(plan, _suite(suite, only), out, jobs)
 
 
-@study.command()
+@study.command(epilog=examples("fanbayes study simulated --out results/simulated --size 200 --pairs 3"))
 def simulated(
     out: OutOption,
     suite: SuiteOption = "builtin",
@@ -83,7 +92,7 @@ def simulated(
     _run(SimulatedPlan(seed, sizes, test_size, pairs, tuple(only or ())), _suite(suite, only), out, jobs)
 
 
-@study.command()
+@study.command(epilog=examples("fanbayes study report results --page report.html"))
 def report(
     folder: Annotated[Path, typer.Argument(help="Folder of a study, or a folder of such folders.", metavar="DIR")],
     page: Annotated[Path | None, typer.Option("--page", help="File to write; DIR/report.html if not given.")] = None,

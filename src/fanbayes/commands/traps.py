@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 from fanbayes.commands.options import pasted
 from fanbayes.commands.output import note
-from fanbayes.data.traps import Trap, TrapKind, training_traps, with_remedy
+from fanbayes.data.traps import Trap, TrapKind, training_traps
 
 if TYPE_CHECKING:
-    from fanbayes.data.schema import Missing
+    from fanbayes.data.schema import Missing, Schema
     from fanbayes.files.dataset import Dataset
+    from fanbayes.files.tables import BatchTable
 
 _OPTIONS: dict[TrapKind, str] = {
     "few_values": "--discrete COLUMNS",
@@ -32,7 +33,21 @@ def note_training_traps(dataset: Dataset, missing: Missing = "ignorable") -> Non
         note_trap(trap)
 
 
+def note_batch_traps(table: BatchTable, schema: Schema) -> None:
+    """Note what may be wrong with a table that was learnt from in batches, by the first of them."""
+    from fanbayes.data.sources import frame_sources
+
+    features = [column.name for column in schema.columns]
+    first = next(iter(table.batches.only(features)))
+    declared = {name for name, reason in table.reasons.items() if reason.startswith("declared")}
+    for trap in training_traps(schema, list(frame_sources(first.frame)), None, declared):
+        note_trap(trap)
+
+
 def note_trap(trap: Trap) -> None:
-    """Note one kind of trap."""
+    """Note one kind of trap; its remedy is a line of its own, to be pasted."""
     option = _OPTIONS.get(trap.kind, "").replace("COLUMNS", pasted(trap.columns)).replace("TEXTS", pasted(trap.texts))
-    note(f"{with_remedy(trap, option)}.")
+    if option:
+        note(f"{trap.message}; {trap.condition}, use", paste=option)
+    else:
+        note(f"{trap.message}.")

@@ -52,16 +52,23 @@ def steps(verbose: bool, n: int | None) -> Iterator[Report]:
     if not verbose:
         yield lambda text, n: None
         return
+    from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
     columns = (
-        TextColumn("{task.description:<24}"),
+        TextColumn("{task.description:<24}", markup=False),
         BarColumn(bar_width=30),
         TaskProgressColumn(),
         TimeRemainingColumn(),
         TextColumn("left"),
     )
-    with Progress(*columns) as bar:
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("reading", total=n)
-        yield lambda text, n: bar.update(task, advance=n, description=text)
+        yield lambda text, n: bar.update(task, advance=n, description=_shortened(text))
         bar.update(task, description="done", completed=n)
+
+
+def _shortened(text: str) -> str:
+    """What is done, in 24 characters: its beginning, and the end of the name of a file."""
+    plain = "".join(letter if letter.isprintable() else "?" for letter in text)
+    return plain if len(plain) <= 24 else f"{plain[:10]}…{plain[-13:]}"
