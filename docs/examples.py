@@ -43,7 +43,7 @@ STYLE = {
     "svg.fonttype": "none",
     "svg.hashsalt": "fanbayes",
     "savefig.transparent": True,
-    "savefig.dpi": 120,
+    "savefig.dpi": 100,
     "figure.figsize": (6.4, 4.0),
     "font.size": 9.0,
 }
@@ -53,7 +53,7 @@ def refreshed(page: Path, figures: Path) -> str:
     """Text of a page, with the output of its examples as they print it now; figures that they save go into a folder.
 
     All examples of a page share one folder, in which the data lie, and one namespace. Those of the guide find the data
-    beside them, those of other pages by their path from the root of the project.
+    beside them, those of other pages by their path from the root of the project, by which all find records of benchmarks.
     """
     namespace: dict[str, Any] = {"__name__": page.stem}
 
@@ -72,6 +72,7 @@ def refreshed(page: Path, figures: Path) -> str:
     with TemporaryDirectory() as folder, chdir(folder), matplotlib.rc_context(STYLE):
         inside = page.parent == ROOT / "docs"
         shutil.copytree(ROOT / "docs" / "data", "." if inside else "docs/data", dirs_exist_ok=True)
+        Path("benchmarks").symlink_to(ROOT / "benchmarks")
         if page == RESULTS:
             for study in ("real", "simulated", "relatives"):
                 shutil.copytree(RESULTS.parent / study, f"docs/results/{study}")
