@@ -53,7 +53,7 @@ def refreshed(page: Path, figures: Path) -> str:
     """Text of a page, with the output of its examples as they print it now; figures that they save go into a folder.
 
     All examples of a page share one folder, in which the data lie, and one namespace. Those of the guide find the data
-    beside them, those of other pages by their path from the root of the project, by which all find records of benchmarks.
+    beside them, those of other pages by their path from the root of the project, as all find the benchmarks.
     """
     namespace: dict[str, Any] = {"__name__": page.stem}
 
