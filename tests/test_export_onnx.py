@@ -6,12 +6,10 @@ import numpy as np
 import onnx
 import pandas as pd
 import pytest
-from export_cases import ASKED, HARD, MODELS, TABLE, asked, chained, table
+from export_cases import HARD, MODELS, TABLE, asked, chained, table
 from onnxruntime import InferenceSession, SessionOptions
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
-from program import refuse, run
 
-import fanbayes
 from fanbayes import FANClassifier, NBClassifier, TANClassifier
 from fanbayes.export import compile_model, model_onnx
 
@@ -143,18 +141,3 @@ def test_what_onnx_cannot_hold(X, y, says):
     clf = NBClassifier().fit(pd.DataFrame(X), y)
     with pytest.raises(ValueError, match=says):
         model_onnx(compile_model(clf))
-
-
-@pytest.mark.usefixtures("server")
-def test_the_command(tmp_path):
-    clf = MODELS["nb"].fit(*TABLE)
-    fanbayes.save(clf, tmp_path / "m.fan")
-    _, err = run("export", "m.fan", "m.onnx", cwd=tmp_path)
-    assert err == "note: the model is m.onnx, an ONNX graph.\n"
-    assert (tmp_path / "m.onnx").read_bytes() == model_onnx(compile_model(clf))
-    refuse("export", "m.fan", "m.pmml", cwd=tmp_path, code=2, says="the end of the name m.pmml decides what is written")
-    refuse("export", "m.fan", "no/m.onnx", cwd=tmp_path, code=2, says="there is no folder no")
-    fanbayes.save(
-        fanbayes.AODEClassifier().fit(ASKED[["colour", "flag"]], ["ill", "well"] * 500), tmp_path / "aode.fan"
-    )
-    refuse("export", "aode.fan", "m.onnx", cwd=tmp_path, code=1, says="can be compiled, not AODEClassifier")

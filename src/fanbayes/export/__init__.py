@@ -3,8 +3,9 @@
 from fanbayes.export.compilation import compile_model
 from fanbayes.export.compiled import CompiledModel
 from fanbayes.export.javascript import model_javascript
+from fanbayes.export.python_code import model_python
 
-__all__ = ["compile_model", "model_javascript", "model_onnx"]
+__all__ = ["compile_model", "model_javascript", "model_onnx", "model_python"]
 
 
 def model_onnx(model: CompiledModel) -> bytes:

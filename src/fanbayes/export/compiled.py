@@ -255,6 +255,29 @@ class CompiledModel:
         return found
 
 
+def single_network(model: CompiledModel, what: str) -> CompiledNetwork:
+    """The network that a model is.
+
+    Raises
+    ------
+    ValueError
+        If it is an average.
+    """
+    if isinstance(model.predictor, CompiledAverage):
+        raise ValueError(f"a {what} holds a single network, and {model.classifier} is an average; export it as ONNX")
+    return model.predictor
+
+
+def children_first(parent: Ints) -> list[int]:
+    """Columns, children before their parents, given the parent of each; -1: none."""
+    above = parent.tolist()
+    depth = [0] * len(above)
+    for i, p in enumerate(above):
+        while p >= 0:
+            depth[i], p = depth[i] + 1, above[p]
+    return sorted(range(len(above)), key=lambda i: -depth[i])
+
+
 def _to_json(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         little = np.ascontiguousarray(value, dtype=value.dtype.newbyteorder("<"))

@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from fanbayes.arrays import Floats
-from fanbayes.export.compiled import CompiledNetwork, CompiledNormals
+from fanbayes.export.compiled import CompiledNetwork, CompiledNormals, children_first
 from fanbayes.export.onnx_graph import Graph, Tensor
 from fanbayes.export.onnx_views import Value
 
@@ -52,7 +52,7 @@ class _Messages:
         self.square: dict[int, tuple[str, str]] = {}
         shape = graph("Concat", n_rows, np.array([1, len(network.log_table.T)]), axis=0)
         self.total = graph("Expand", _ZERO, shape)
-        for i in _children_first(network.parent.tolist()):
+        for i in children_first(network.parent):
             p = int(network.parent[i])
             if network.normals is not None and network.levels[i] == 0:
                 continue
@@ -165,12 +165,3 @@ def _log_normals(graph: Graph, normals: CompiledNormals, x: str) -> str:
         parts.append(part)
         order.append(cells)
     return graph("Gather", graph("Concat", *parts, axis=2), np.argsort(np.concatenate(order)), axis=2)
-
-
-def _children_first(parent: list[int]) -> list[int]:
-    """Columns, children before their parents."""
-    depth = [0] * len(parent)
-    for i, p in enumerate(parent):
-        while p >= 0:
-            depth[i], p = depth[i] + 1, parent[p]
-    return sorted(range(len(parent)), key=lambda i: -depth[i])
