@@ -42,6 +42,13 @@ def test_what_is_printed_takes_the_place_of_what_is_shown():
         examples.shortened("...\ntwo 2\n...\n", "one\nthree\n")
 
 
+def test_an_empty_block_is_filled(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("Before\n\n```python\nprint(1)\n```\n\n```text\n```\n\nAfter\n", "utf-8")
+    filled = "Before\n\n```python\nprint(1)\n```\n\n```text\n1\n```\n\nAfter\n"
+    assert examples.refreshed(page, tmp_path) == filled
+
+
 def test_seconds_stay_unless_something_else_has_changed():
     shown = "size  seconds\n1        0.01\n2        0.02\n\nlast 1.0\n"
     printed = "size  seconds\n1        0.07\n3        0.08\n\nlast 2.0\n"
