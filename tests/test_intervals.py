@@ -167,6 +167,18 @@ def test_fit_forgets_the_draws_of_other_rows():
     assert not hasattr(clf.partial_fit(X[100:], y[100:]), "draws_")
 
 
+def test_rows_of_several_calls_are_known_by_their_number(tmp_path):
+    X, y = table()
+    clf = FANClassifier(2, random_state=0).partial_fit(X[:140], y[:140], classes=list("abc"))
+    clf.draw_parameters(X[:140], y[:140], n_draws=2, random_state=0)
+    clf.partial_fit(X[140:], y[140:])
+    fanbayes.save(clf, tmp_path / "m.fan")
+    for one in (clf, fanbayes.load(tmp_path / "m.fan")):
+        one.draw_parameters(X, y, n_draws=2, random_state=0)
+        with pytest.warns(UserWarning, match="the number of these rows is 100, that of the rows of fit 240"):
+            one.draw_parameters(X[140:], y[140:], n_draws=2, random_state=0)
+
+
 def test_what_cannot_be_is_said():
     X, y = table()
     clf = NBClassifier()

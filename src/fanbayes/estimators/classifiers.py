@@ -7,13 +7,14 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Final, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from fanbayes.arrays import Floats
+from fanbayes.data.frames import from_user_table
 from fanbayes.data.schema import Schema
 from fanbayes.data.table import EncodedTable
 from fanbayes.estimators.base import Learnt
@@ -34,6 +35,8 @@ from fanbayes.model.structure import Mixing, Structure, fan, finite_mixture, nai
 
 # More components than cases are a mistake; few cases may be the work of weights.
 _ENOUGH_COMPONENTS = 100
+
+_EARLIER_CALLS: Final = "earlier calls"  # origin of what a sweep of online EM starts from
 
 
 class NBClassifier(IncrementalClassifier):
@@ -130,13 +133,20 @@ class _HiddenClassifier(IncrementalClassifier):
         model = problem.model(structure)
         sweep = online_em(model, known.statistics(structure), table.fused(), hard=problem.hard, pool=pool)
         scores = score(sweep.network, sweep.found, table.total_weight)
-        start = Start(self.n_components_, "earlier calls", scores.log_likelihood, sweep.trace, "best")
+        start = Start(self.n_components_, _EARLIER_CALLS, scores.log_likelihood, sweep.trace, "best")
         seconds = time.perf_counter() - began
         fit = Fit(sweep.network, self.n_components_, scores, sweep.trace, False, (start,), seconds, sweep.statistics)
         search, selection = self._search(cases.classes, table.total_weight), Selection((fit,))
         self._set_learnt(Learnt(cases.classes, schema, problem, search, selection), selection, 0)
         self._totals = self._totals_of(cases, schema, structure, sweep.statistics)
         return self
+
+    def _known_of_rows(self, found: Statistics) -> tuple[str, float, float]:
+        totals: Totals | None = getattr(self, "_totals", None)
+        if totals is None or from_user_table(self.starts_).get("origin") != [_EARLIER_CALLS]:
+            return super()._known_of_rows(found)
+        # The log-likelihood is that of the last call; of the rows of all calls the totals know the number.
+        return "number", float(totals.states.sum()), float(found.states.sum())
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

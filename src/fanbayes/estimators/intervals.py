@@ -27,14 +27,14 @@ from fanbayes.learning.e_step import thread_pool
 from fanbayes.learning.em import Problem
 from fanbayes.learning.selection import Selection
 from fanbayes.learning.tree_data import tree_data
-from fanbayes.model.network import Network
+from fanbayes.model.network import Network, Statistics
 from fanbayes.model.state import draws_state, read_draws
 from fanbayes.model.tree import TreeLayout
 
 # Probabilities of so many rows, draws and classes are held at once.
 _AT_ONCE = 1 << 22
 
-# Rows whose log-likelihood differs by more than this share of it are not those of `fit`.
+# Rows whose log-likelihood, or number, differs by more than this share of it are not those of `fit`.
 _SAME_ROWS = 1e-6
 
 
@@ -83,7 +83,7 @@ class IntervalClassifier(NetworkClassifier):
         check_numbers(self.schema_, table)
         problem = self._problem_of_fit(replace(table, labels=cases.labels, weights=cases.weights))
         network = replace(self.network_, model=problem.model(self.network_.structure))
-        self._warn_of_other_rows(float(problem.data.e_step(network.terms).log_likelihood[0]))
+        self._warn_of_other_rows(problem.data.e_step(network.terms))
         draws = draw_parameters(problem, network, n_draws, seed, self.max_iter, self.tol)
         self.draws_ = replace(draws, model=self.network_.model)
         return self
@@ -96,14 +96,19 @@ class IntervalClassifier(NetworkClassifier):
             return problem
         return replace(problem, data=tree_data(layout, table.collapsed(), thread_pool(self._n_threads())))
 
-    def _warn_of_other_rows(self, log_likelihood: float) -> None:
-        of_fit = self.log_likelihood_
-        if abs(log_likelihood - of_fit) > _SAME_ROWS * max(1.0, abs(of_fit)):
+    def _warn_of_other_rows(self, found: Statistics) -> None:
+        """Warn if what is known of the rows of `fit` differs from what is found in these."""
+        what, of_fit, here = self._known_of_rows(found)
+        if abs(here - of_fit) > _SAME_ROWS * max(1.0, abs(of_fit)):
             said = (
-                f"the log-likelihood of these rows is {log_likelihood:.6g}, that of the rows of fit {of_fit:.6g}: "
+                f"the {what} of these rows is {here:.6g}, that of the rows of fit {of_fit:.6g}: "
                 "intervals are right for the rows that the model was fitted to; give these, or fit again"
             )
             warn(UserWarning(said))
+
+    def _known_of_rows(self, found: Statistics) -> tuple[str, float, float]:
+        """A number by which rows are known again: its name, that of the rows of `fit`, and that of these."""
+        return "log-likelihood", self.log_likelihood_, float(found.log_likelihood[0])
 
     def _drawn(self, interval: float) -> Network:
         """The draws, if there are enough for the ends of an interval."""
