@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 from warnings import catch_warnings
@@ -221,25 +220,17 @@ def _print_row(
 
 def chart(found: Explanation, k: int, top: int, mark: str, columns: int | None = None) -> list[str]:
     """Bars of one row, the longest first, between the prior and the sum; lines have at most `columns` characters."""
-    from fanbayes.explanation.explanation import odds
+    from fanbayes.data.text_table import shortened
+    from fanbayes.explanation.explanation import odds, strongest
 
-    terms = [
-        (printable(f"{name}, expected" if values[k] is None else f"{name} = {_short(values[k])}"), contribution)
-        for name, values, contribution in zip(found.features, found.values, found.contributions[k].tolist())
-        if values[k] is not None or contribution != 0.0  # an average fills in values: they contribute as expected
-    ]
-    terms.sort(key=lambda term: -abs(term[1]))
-    rest = terms[top:]
-    lines = [("prior", float(found.prior[k])), *terms[:top]]
-    if rest:
-        lines.append((f"{len(rest)} other features", sum(contribution for _, contribution in rest)))
+    lines = [(printable(name), contribution) for name, contribution in strongest(found, k, top)]
     total = ("sum", float(found.log_odds[k]))
     width = max(len(name) for name, _ in [*lines, total])
     side = _LONGEST_BAR
     if columns is not None:
         width = min(width, max(columns - _AROUND - 2 * _SHORTEST_BAR, _SHORTEST_BAR))
         side = min(side, max((columns - _AROUND - width) // 2, 1))
-        lines = [(_cut(name, width), contribution) for name, contribution in lines]
+        lines = [(shortened(name, width), contribution) for name, contribution in lines]
     longest = max(abs(contribution) for _, contribution in lines) or 1.0
     texts = [f"  {name:<{width}}  {value:+8.2f}  {_bar(value / longest, side, mark)}".rstrip() for name, value in lines]
     name, value = total
@@ -263,15 +254,3 @@ def _percent(p: float) -> str:
         if 0 < float(text) < 100:
             return f"{text} %"
     return "< 0.01 %" if 0 < p < 0.5 else "> 99.99 %" if 0.5 < p < 1 else f"{100 * p:.0f} %"
-
-
-def _short(value: str | None) -> str:
-    """A value in at most 20 characters, a number in 5 digits."""
-    text = str(value)
-    with suppress(ValueError):
-        text = f"{float(text):.5g}" if len(text) > 6 else text
-    return _cut(text, 20)
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -61,11 +61,7 @@ def feature_distribution(network: Network, schema: Schema, feature: str | int) -
     if j not in schema.position_in_layout:
         raise ValueError(f"column {column.name!r} has one value, or one interval, only: there is no distribution of it")
     structure = network.structure
-    weight = np.zeros((structure.n_classes, structure.n_cells))
-    np.add.at(weight, (structure.class_of, structure.cell_of), np.exp(network.log_weight[0]))
-    weight /= weight.sum(axis=1, keepdims=True)
-    component_of = np.zeros(structure.n_cells, dtype=np.intp)
-    component_of[structure.cell_of] = structure.component_of
+    weight, component_of = network.cells_given_class(), structure.component_of_cell
     place = schema.position_in_layout[j]
     if column.kind != "continuous":
         levels = tuple(map(str, level_names(column)))

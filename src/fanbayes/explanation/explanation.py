@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass
 from html import escape
 from typing import Any, Literal
@@ -164,12 +165,19 @@ def strongest(explanation: Explanation, row: int, most: int) -> list[tuple[str, 
     terms = [("prior", float(explanation.prior[row]))]
     for j in order[:most]:
         value = explanation.values[j][row]
-        text = f"{explanation.features[j]} = {'(expected)' if value is None else value}"
-        terms.append((text, float(contributions[j])))
+        text = "(expected)" if value is None else few_digits(value)
+        terms.append((f"{explanation.features[j]} = {text}", float(contributions[j])))
     rest = order[most:]
     if rest:
         terms.append((f"{len(rest)} more", float(contributions[rest].sum())))
     return terms
+
+
+def few_digits(value: str) -> str:
+    """A value in at most 20 characters, a long number in 5 digits."""
+    with suppress(ValueError):
+        value = f"{float(value):.5g}" if len(value) > 6 else value
+    return shortened(value, 20)
 
 
 def odds(log_odds: float) -> str:

@@ -74,6 +74,4 @@ def component_profiles(network: Network, schema: Schema) -> Profiles:
         gap = m[:, alike] - (m[:, alike] @ weight)[:, None]
         spread = (v[:, alike] + np.square(gap)) @ weight
         difference[:, alike] = gap / np.sqrt(np.where(spread > 0, spread, np.inf))[:, None]
-    component_of = np.zeros(len(share), dtype=np.intp)
-    component_of[structure.cell_of] = structure.component_of
-    return Profiles(tuple(traits), difference, share, structure.class_of_cell, component_of)
+    return Profiles(tuple(traits), difference, share, structure.class_of_cell, structure.component_of_cell)

@@ -371,6 +371,13 @@ class Network:
         """p(c) of the first network (n_classes,)."""
         return np.bincount(self.structure.class_of, weights=np.exp(self.log_weight[0])).astype(np.float64)
 
+    def cells_given_class(self) -> Floats:
+        """p(cell | c) of the first network (n_classes, n_cells)."""
+        structure = self.structure
+        joint = np.zeros((structure.n_classes, structure.n_cells))
+        np.add.at(joint, (structure.class_of, structure.cell_of), np.exp(self.log_weight[0]))
+        return np.asarray(joint / joint.sum(axis=1, keepdims=True))
+
     def component_prior(self) -> Floats:
         """p(h) of the first network (n_components,), or p(h | c) (n_classes, n_components) if it depends on c."""
         structure, weight = self.structure, np.exp(self.log_weight[0])

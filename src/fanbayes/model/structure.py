@@ -130,6 +130,13 @@ class Structure:
         """Class of each cell, or None where classes share cells (FM)."""
         return self.class_of if self.n_cells == self.n_states else None
 
+    @property
+    def component_of_cell(self) -> Ints:
+        """Component of each cell (n_cells,)."""
+        found = np.zeros(self.n_cells, dtype=np.intp)
+        found[self.cell_of] = self.component_of
+        return found
+
     @cached_property
     def native(self) -> _native.States:
         """The native core's view of it."""

@@ -17,7 +17,6 @@ import numpy as np
 from fanbayes.arrays import Floats
 from fanbayes.data.schema import Schema
 from fanbayes.estimators.tabular import TableClassifier
-from fanbayes.explanation.profiles import component_profiles
 from fanbayes.learning.aode import AODE
 from fanbayes.learning.ensembles.average import Average
 from fanbayes.learning.ensembles.boosting import Boosted
@@ -74,10 +73,6 @@ def joint_of(clf: TableClassifier) -> Joint | None:
 
 def _of_network(network: Network, schema: Schema, note: str) -> Joint:
     structure, marginal = network.structure, marginal_network(network)
-    weight = np.zeros((structure.n_classes, structure.n_cells))
-    np.add.at(weight, (structure.class_of, structure.cell_of), np.exp(network.log_weight[0]))
-    weight /= weight.sum(axis=1, keepdims=True)
-    profiles = component_profiles(network, schema)
     found: dict[int, dict[str, Any]] = {}
     for j in schema.features:
         about: dict[str, Any] = {}
@@ -96,8 +91,8 @@ def _of_network(network: Network, schema: Schema, note: str) -> Joint:
             indicator = marginal.column(schema.position_in_layout[schema.indicator_of[j]])
             about["missing"] = significant(indicator.traits()[0][1], _DIGITS)
         found[j] = about
-    component_of = profiles.component_of.tolist() if structure.n_components > 1 else []
-    return Joint(weight, component_of, found, note)
+    component_of = structure.component_of_cell.tolist() if structure.n_components > 1 else []
+    return Joint(network.cells_given_class(), component_of, found, note)
 
 
 def _of_stars(model: AODE) -> Joint:

@@ -24,7 +24,7 @@ from fanbayes.evaluation.metrics import (
     log_losses,
     reliability_curve,
 )
-from fanbayes.explanation.explanation import Explanation
+from fanbayes.explanation.explanation import Explanation, few_digits
 from fanbayes.learning.e_step import thread_pool
 from fanbayes.learning.ensembles.average import Average
 from fanbayes.pages.text import significant
@@ -192,7 +192,7 @@ def _surprising(clf: TableClassifier, judged: Judged) -> list[dict[str, Any]]:
         others = np.argsort(-log_p, kind="stable")
         rival = int(others[others != true][0])
         told = clf._explain(judged.rows.only(np.array([row])), (classes[true], classes[rival]))
-        against = told.contributions[0]
+        against, values = told.contributions[0], [None if v[0] is None else few_digits(v[0]) for v in told.values]
         reasons = [j for j in np.argsort(against, kind="stable").tolist() if against[j] < 0][:_REASONS]
         found.append(
             {
@@ -202,21 +202,13 @@ def _surprising(clf: TableClassifier, judged: Judged) -> list[dict[str, Any]]:
                 "rival": str(classes[rival]),
                 "p_rival": float(np.exp(log_p[rival])),
                 "reasons": [
-                    {"feature": told.features[j], "value": _short(told.values[j][0]), "contribution": float(against[j])}
+                    {"feature": told.features[j], "value": values[j], "contribution": float(against[j])}
                     for j in reasons
                 ],
                 "case": _case(clf, told),
             }
         )
     return found
-
-
-def _short(value: str | None) -> str | None:
-    """A value as text, a number by four digits."""
-    try:
-        return None if value is None else f"{float(value):.4g}"
-    except ValueError:
-        return value
 
 
 def _case(clf: TableClassifier, told: Explanation) -> dict[str, str]:
