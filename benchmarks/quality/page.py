@@ -38,10 +38,20 @@ def pages(found: Summary) -> dict[str, str]:
         "settings": SETTINGS,
         "command": COMMAND,
     }
-    filters = {"counts": _counts, "seconds": _seconds, "name": lambda method: names.get(method, method), "of": _of}
-    body, tables = (render(HERE / name, content, filters) for name in ("page.html.jinja", "README.md.jinja"))
+    body, tables = (_rendered(name, content) for name in ("page.html.jinja", "README.md.jinja"))
     html = html_page(f"{names[ours]} against other classifiers", body, (HERE / "page.css").read_text("utf-8"))
     return {"index.html": html, "README.md": tables}
+
+
+def front(found: Summary) -> str:
+    """What the project's README says of it."""
+    return _rendered("front.md.jinja", found)
+
+
+def _rendered(template: str, content: Mapping[str, Any]) -> str:
+    names = content["names"]
+    filters = {"counts": _counts, "seconds": _seconds, "name": lambda method: names.get(method, method), "of": _of}
+    return render(HERE / template, content, filters)
 
 
 def dataset_table(found: Summary) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from analysis import RECORDED, TESTED, Comparison, Results, against_each, common, gather, standings
+from analysis import TESTED, Comparison, Results, against_each, common, gather, standings
 from settings import NAMES, NOT_RANKED, SCENARIOS
 
 from fanbayes.study.cards import Card
@@ -17,30 +17,11 @@ from fanbayes.study.records import Record, runs_of
 if TYPE_CHECKING:
     from goals import Answer, Question
 
-COLUMNS = ("method", "scenario", "dataset", "fold", "n_folds", "n_train", "n_test", *RECORDED.values(), "ece")
-COLUMNS += ("fit_seconds", "predict_seconds", "failed")
 SCOPES = {"all": "All", "report": "Report half", "development": "Development half"}
 # A method that was run on fewer than this share of the datasets of ours and of the stack is not ranked, and told of.
 ENOUGH = 0.9
 
 Summary = dict[str, Any]
-
-
-def csv_lines(records: Sequence[Record]) -> list[str]:
-    """Records without what is kept of each row."""
-    lines = [",".join(COLUMNS)]
-    for record in sorted(records, key=lambda r: (r["criterion"], r["dataset"], r["fold"])):
-        if "error" not in record:
-            method, scenario = record["criterion"].split()
-            values = ((record | {"method": method, "scenario": scenario}).get(name) for name in COLUMNS)
-            lines.append(",".join(_cell(value) for value in values))
-    return [line + "\n" for line in lines]
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    return f"{value:.6g}" if isinstance(value, float) else str(value).replace(",", ";")
 
 
 def merged(studies: Sequence[tuple[dict[str, Any], list[Record]]]) -> tuple[dict[str, Any], list[Record]]:
