@@ -41,7 +41,7 @@ def main() -> None:
         write_file(options.out / name, content.encode())
     if options.out == PUBLISHED:
         text = (ROOT / "README.md").read_text("utf-8")
-        write_file(ROOT / "README.md", _PLACE.sub(lambda _: front(found), text).encode())
+        write_file(ROOT / "README.md", _PLACE.sub(lambda _: front(found) + "\n", text).encode())
     print(f"The page: {options.out / 'index.html'}")
 
 
