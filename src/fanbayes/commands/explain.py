@@ -218,7 +218,7 @@ def _print_row(
     console.print()
 
 
-def chart(found: Explanation, k: int, top: int, mark: str, columns: int | None = None) -> list[str]:
+def chart(found: Explanation, k: int, top: int, mark: str, columns: int) -> list[str]:
     """Bars of one row, the longest first, between the prior and the sum; lines have at most `columns` characters."""
     from fanbayes.data.text_table import shortened
     from fanbayes.explanation.explanation import odds, strongest
@@ -226,11 +226,9 @@ def chart(found: Explanation, k: int, top: int, mark: str, columns: int | None =
     lines = [(printable(name), contribution) for name, contribution in strongest(found, k, top)]
     total = ("sum", float(found.log_odds[k]))
     width = max(len(name) for name, _ in [*lines, total])
-    side = _LONGEST_BAR
-    if columns is not None:
-        width = min(width, max(columns - _AROUND - 2 * _SHORTEST_BAR, _SHORTEST_BAR))
-        side = min(side, max((columns - _AROUND - width) // 2, 1))
-        lines = [(shortened(name, width), contribution) for name, contribution in lines]
+    width = min(width, max(columns - _AROUND - 2 * _SHORTEST_BAR, _SHORTEST_BAR))
+    side = min(_LONGEST_BAR, max((columns - _AROUND - width) // 2, 1))
+    lines = [(shortened(name, width), contribution) for name, contribution in lines]
     longest = max(abs(contribution) for _, contribution in lines) or 1.0
     texts = [f"  {name:<{width}}  {value:+8.2f}  {_bar(value / longest, side, mark)}".rstrip() for name, value in lines]
     name, value = total
