@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from threadpoolctl import threadpool_limits
 
 from fanbayes.evaluation.comparison import Predictions, learnt, log_proba_of
 from fanbayes.evaluation.peers import PEERS, class_shares, peer
@@ -25,6 +26,13 @@ def table(n, seed):
 
 
 IS_DISCRETE = [False, True, True, False]
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Threads of boosting wait for each other by spinning, on a busy machine for seconds a fit."""
+    with threadpool_limits(1):
+        yield
 
 
 @pytest.mark.parametrize("name", PEERS)
