@@ -149,6 +149,10 @@ def test_waterfall(fan, data):
     ends = [bar.get_x() + bar.get_width() for bar in by_place]
     assert [bar.get_x() for bar in by_place[1:]] == pytest.approx(ends[:-1])  # each begins where the last one ends
     assert display.texts_[-1].get_text() == f"{why.log_odds[7]:+.2f}"
+    display.figure_.canvas.draw()
+    frame = display.ax_.get_window_extent()
+    drawn = [part.get_window_extent() for part in (*display.bars_, *display.texts_)]
+    assert all(frame.x0 < box.x0 and box.x1 < frame.x1 for box in drawn)
     names = [text.get_text() for text in display.ax_.get_yticklabels()]
     assert (names[0], names[-1]) == ("prior", "sum")
     assert f"colour = {X['colour'][7]}" in names

@@ -116,6 +116,7 @@ class ExplanationDisplay(Display):
             for place, at, x in numbers
         ]
         ax.axvline(0, color="0.6", linewidth=0.8, zorder=0)
+        ax.use_sticky_edges = False  # bars begin where others end, which would be edges without a margin
         ax.margins(x=0.14)
         ax.set_yticks([*places, len(sizes)], [*(shortened(text, 32) for text in labels), "sum"], parse_math=False)
         ax.set_ylim(len(sizes) + 0.6, -0.6)
