@@ -381,3 +381,9 @@ def test_minus_one_is_a_class():
     np.testing.assert_array_equal(clf.classes_, [-1, 1])
     assert clf.score(X, y) == 1
     assert clf.n_iter_ == 1  # nothing was taken as unlabelled
+
+
+def test_more_components_than_make_sense_are_refused():
+    X, y = np.arange(20.0)[:, None], np.arange(20) % 2
+    with pytest.raises(ValueError, match="n_components=101 is too many for 20 cases; give at most 100"):
+        FANClassifier(n_components=101).fit(X, y)

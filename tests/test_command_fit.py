@@ -143,6 +143,7 @@ def test_fit_refuses_the_target_of_a_regression(tmp_path):
 def test_fit_takes_numbers_of_the_same_value_for_one_class(tmp_path):
     (tmp_path / "d.csv").write_text("a,c\n" + "1,1\n2,1.0\n3,2\n4,2\n5,01\n" * 4)
     out, _ = run("fit", "d.csv", "-t", "c", "--model", "nb", "-o", "m.fan", cwd=tmp_path)
+    assert out.startswith("d: 20 rows, 1 feature.\n")
     assert "Classes in 'c': 1 12, 2 8." in out
     out, _ = run("fit", "d.csv", "-t", "c", "--discrete", "c", "--model", "nb", "-o", "m.fan", cwd=tmp_path)
     assert "Classes in 'c': 01 4, 1 4, 1.0 4, 2 8." in out

@@ -80,3 +80,4 @@ def test_every_model_can_be_shown(model, tmp_path):
     assert "\\n" not in out
     assert ("hold rows of the training table" in out) == (" kernel " in out)
     assert ("Arcs between features" in out) == (model in ("tan", "fan-tree"))
+    assert ("the rest to 1 being that of the class shares" in " ".join(out.split())) == (model == "fan-cv")

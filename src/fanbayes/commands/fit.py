@@ -271,7 +271,8 @@ def _print_classes(console: Console, dataset: Dataset, learns_all: bool) -> None
     classes = [
         f"{label if alike[''.join(label.split())] == 1 else repr(label)} {counts[label]}" for label in dataset.classes
     ]
-    console.print(f"{dataset.name}: {len(dataset.y)} rows, {len(dataset.kinds)} features.")
+    n_features = len(dataset.kinds)
+    console.print(f"{dataset.name}: {len(dataset.y)} rows, {n_features} feature{'s' if n_features != 1 else ''}.")
     console.print(f"Classes in {dataset.target!r}: {shortened(classes, 12)}.")
     if n_unlabelled:
         console.print(f"Rows without a label, {'learnt from as well' if learns_all else 'left out'}: {n_unlabelled}.")

@@ -182,7 +182,7 @@ class _HiddenClassifier(IncrementalClassifier):
             most, sizes = 0, [int(n_components)]
             enough = max(_ENOUGH_COMPONENTS, int(n_cases))
             if sizes[0] > enough:
-                raise ValueError(f"n_components={sizes[0]} is more than there are cases; give at most {enough}")
+                raise ValueError(f"n_components={sizes[0]} is too many for {n_cases:.6g} cases; give at most {enough}")
         return Search(
             partial(self._structure, n_classes),
             sizes,

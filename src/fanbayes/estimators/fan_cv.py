@@ -87,8 +87,8 @@ class FANClassifierCV(TableClassifier):
     classes_ : ndarray of shape (n_classes,)
     members_ : table
         The members: their model, size, treatment of continuous columns, strength with which fine-tuning holds on to
-        what EM found, number of fits, the mean log score of the rows held out, weight and exponent. The model of an
-        extra member is its name.
+        what EM found, number of fits, the mean log score of the rows held out, weight and exponent. What the weights
+        lack of 1 is that of the classes' shares. The model of an extra member is its name.
     pool_ : Pool
         Weights, exponents and share. The last weight and exponent are those of the classes' shares.
     class_prior_ : ndarray of shape (n_classes,)
