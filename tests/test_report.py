@@ -81,6 +81,20 @@ def test_distributions_are_those_of_the_model(fan, html):
             np.testing.assert_allclose(np.square(feature["deviation"]), cells["variance"], rtol=1e-3)
 
 
+def test_intervals_are_those_of_the_draws(html):
+    X, y = table()
+    clf = fanbayes.NBClassifier().fit(X, y).draw_parameters(X, y, n_draws=30, random_state=0)
+    for feature in payload(fanbayes.report(clf).html)["features"]:
+        wanted = clf.feature_table(feature["name"], interval=0.9)
+        names, *shown = feature["intervals"]
+        of = "mean" if "mean" in names else "probability"
+        place = names.index(of)
+        assert names[place + 1] == f"{of}, 90 %"
+        ends = zip(wanted[of], wanted[f"{of}_lower"], wanted[f"{of}_upper"])
+        assert [row[place : place + 2] for row in shown] == [[f"{x:.5g}", f"{a:.3g} to {b:.3g}"] for x, a, b in ends]
+    assert not any("intervals" in feature for feature in payload(html)["features"])
+
+
 def test_the_class_conditional_density_follows_bayes_theorem():
     """p(x | c) from the cells gives p(c | x) of rows that have this value alone."""
     X, y = table()

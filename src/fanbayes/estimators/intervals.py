@@ -38,6 +38,11 @@ _AT_ONCE = 1 << 22
 _SAME_ROWS = 1e-6
 
 
+def least_draws(interval: float) -> int:
+    """Draws that the ends of an interval need: so many that one or more lie outside on either side, in the mean."""
+    return int(np.ceil(2 / (1 - interval) - 1 - 1e-9))
+
+
 class IntervalClassifier(NetworkClassifier):
     """A network with intervals of its parameters, and of the probabilities that it predicts.
 
@@ -118,7 +123,7 @@ class IntervalClassifier(NetworkClassifier):
             raise ValueError(f"interval={interval!r} must be less than 1; 0.9 is the share of the draws that is inside")
         if not hasattr(self, "draws_"):
             raise NotFittedError("there are no draws to take intervals from; call draw_parameters(X, y) after fit")
-        least = int(np.ceil(2 / (1 - interval) - 1 - 1e-9))
+        least = least_draws(interval)
         if len(self.draws_) < least:
             raise ValueError(
                 f"interval={interval} needs {least} draws, and there are {len(self.draws_)}; call draw_parameters with "

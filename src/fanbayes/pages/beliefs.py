@@ -16,7 +16,9 @@ import numpy as np
 
 from fanbayes.arrays import Floats
 from fanbayes.data.schema import Schema
+from fanbayes.estimators.intervals import IntervalClassifier, least_draws
 from fanbayes.estimators.tabular import TableClassifier
+from fanbayes.explanation.tables import feature_intervals, feature_parameters
 from fanbayes.learning.aode import AODE
 from fanbayes.learning.ensembles.average import Average
 from fanbayes.learning.ensembles.boosting import Boosted
@@ -28,6 +30,10 @@ from fanbayes.pages.text import significant
 
 _DIGITS = 5
 _LARGEST = 1e300
+
+INTERVAL = 0.9
+# Features and rows of a table that have intervals on a page: each is read off every draw.
+_MOST_WITH_INTERVALS, _MOST_ROWS = 40, 40
 
 _OF_AVERAGE = (
     "The members of an average see the columns in different ways and are no joint distribution together. What is shown "
@@ -125,7 +131,7 @@ def _limit(x: float) -> float | None:
 def feature_list(clf: TableClassifier, joint: Joint | None, about: dict[str, Any]) -> list[dict[str, Any]]:
     """Features as `describe` lists them, the most informative first, each with its distributions and range."""
     schema = clf.schema_
-    found = []
+    found: list[dict[str, Any]] = []
     for feature in about["features"]:
         j = schema.position(feature["feature"])
         entry = {
@@ -138,8 +144,27 @@ def feature_list(clf: TableClassifier, joint: Joint | None, about: dict[str, Any
         }
         if j not in schema.features:
             entry["flat"] = True
+        elif len(found) < _MOST_WITH_INTERVALS and (table := intervals_of(clf, j)) is not None:
+            entry["intervals"] = table
         found.append(entry | ({} if joint is None else joint.features.get(j, {})))
     return found
+
+
+def intervals_of(clf: TableClassifier, feature: int) -> list[list[str]] | None:
+    """Parameters of a feature with their intervals, as texts, names first; None where parameters were not drawn."""
+    if not isinstance(clf, IntervalClassifier) or len(getattr(clf, "draws_", ())) < least_draws(INTERVAL):
+        return None
+    about = clf.schema_, feature, clf.classes_.tolist()
+    table, ends = feature_parameters(clf.network_, *about), feature_intervals(clf.draws_, *about, INTERVAL)
+    columns: dict[str, list[str]] = {}
+    for name, values in table.items():
+        if f"{name}_lower" not in ends:
+            columns[name] = list(map(str, values))
+            continue
+        columns[name] = [f"{value:.{_DIGITS}g}" for value in values]
+        between = zip(ends[f"{name}_lower"], ends[f"{name}_upper"])
+        columns[f"{name}, {100 * INTERVAL:.0f} %"] = [f"{low:.3g} to {high:.3g}" for low, high in between]
+    return [list(columns), *map(list, zip(*columns.values()))][: 1 + _MOST_ROWS]
 
 
 def components_in_words(about: dict[str, Any], features: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

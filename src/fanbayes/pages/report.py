@@ -154,7 +154,7 @@ def _fitting(features: list[dict[str, Any]], remarks: list[str]) -> int:
         size = len(script(feature))
         if taken + size > LARGEST // 2:
             dropped += 1
-            for name in ("levels", "table", "mean", "deviation", "rate", "missing"):
+            for name in ("levels", "table", "mean", "deviation", "rate", "missing", "intervals"):
                 feature.pop(name, None)
         else:
             taken += size

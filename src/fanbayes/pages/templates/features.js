@@ -128,10 +128,22 @@ function figureOf(data, feature, state, redraw, openWhatIf) {
     const said = data.classes.map((label, c) => `${label} ${percent(mixed(data.weight[c], feature.missing))}`).slice(0, N_COLOURS);
     parts.push(node("p", { class: "note", dir: "auto" }, `That it is missing counts. It is missing in: ${said.join(", ")}.`));
   }
+  if (feature.intervals) parts.push(intervalTable(feature.intervals));
   if (openWhatIf && !feature.flat) parts.push(node("p", {}, node("button", {
     type: "button", class: "link", click: () => openWhatIf(feature.name),
   }, "Try it in what-if")));
   return parts;
+}
+
+// How sure the parameters are: what their draws lie between.
+function intervalTable([names, ...rows]) {
+  const line = (tag, [first, ...cells]) => node("tr", {},
+    [node("th", { dir: "auto" }, first), ...cells.map((cell) => node(tag, { dir: "auto" }, cell))]);
+  return node("details", { class: "intervals" }, [
+    node("summary", {}, "How sure are these numbers?"),
+    node("div", { class: "scroll" }, node("table", { class: "numbers" }, [
+      node("thead", {}, line("th", names)), node("tbody", {}, rows.map((row) => line("td", row)))])),
+  ]);
 }
 
 const mixed = (weight, values) => weight.reduce((sum, w, k) => sum + w * values[k], 0);
