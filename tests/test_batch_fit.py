@@ -304,7 +304,7 @@ def test_parts_of_different_types_are_named():
 
 def test_progress_is_shown(capsys):
     NBClassifier(verbose=True).fit(Pieces(TABLE), "outcome")
-    assert capsys.readouterr().out.count("done") == 2  # a pass that reads, and one that encodes
+    assert capsys.readouterr().err.count("done") == 2  # a pass that reads, and one that encodes
 
 
 def test_pandas_batches():

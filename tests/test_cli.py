@@ -46,7 +46,7 @@ def test_the_command_line_itself_imports_nothing_heavy():
 def test_completion(folder):
     environment = {"_FANBAYES_COMPLETE": "complete_bash", "COMP_WORDS": "fanbayes e", "COMP_CWORD": "1", "PATH": ""}
     out, _ = run(cwd=folder, env=environment, fresh=True)
-    assert out.split() == ["evaluate", "explain"]
+    assert out.split() == ["evaluate", "explain", "export"]
 
 
 def test_the_average_goes_through_all_commands(folder, tmp_path):

@@ -467,10 +467,10 @@ def test_parquet_refusals(stored, write, monkeypatch):
     assert "'k'" in refusal(stored, ignore=["wild"], continuous=["k"])
     assert "as Parquet" in refusal(write(b"PAR1 nonsense", "bad.parquet"))
 
-    def absent(*args: object, **options: object) -> None:
-        raise ImportError("no pyarrow")
+    def absent(name: str) -> None:
+        raise ImportError(f"no {name}")
 
-    monkeypatch.setattr(nw, "read_parquet", absent)
+    monkeypatch.setattr("fanbayes.files.formats.import_module", absent)
     assert "pip install 'fanbayes[files]'" in refusal(stored)
 
 

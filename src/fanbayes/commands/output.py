@@ -114,8 +114,8 @@ def table_lines(
     on the right, stay whole.
 
     >>> print(*table_lines(["name", "holds", "n"], [["age", "one or two words", "12"]], (0, 1), 17), sep="\n")
-    name  holds    n
-    age   one or  12
+    name  holds     n
+    age   one or   12
           two
           words
     """

@@ -62,7 +62,8 @@ def steps(verbose: bool, n: int | None) -> Iterator[Report]:
         TimeRemainingColumn(),
         TextColumn("left"),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=console.is_terminal) as bar:  # a file gets its last line
         task = bar.add_task("reading", total=n)
         yield lambda text, n: bar.update(task, advance=n, description=_shortened(text))
         bar.update(task, description="done", completed=n)
