@@ -96,17 +96,9 @@ def _read_category(graph: Graph, feature: Column, missing_text: str) -> Value:
 
 
 def columns_of(graph: Graph, view: CompiledView, features: tuple[Column, ...], values: dict[int, Value]) -> list[Value]:
-    """What a view makes of the features: codes, then numbers."""
+    """What the view of a single network makes of the features: codes, then numbers, neither ranked nor mixed."""
     codes = [_code(graph, column, values[column.feature]) for column in view.codes]
-    numbers = [_number(graph, view, k, features[j], values[j]) for k, j in enumerate(view.numbers.tolist())]
-    if view.mixing is not None:
-        together = graph("Concat", *(value.at for value in numbers), axis=2)  # (n, 1, n_numbers), 0 where missing
-        mixed = graph("MatMul", together, view.mixing)
-        numbers = [
-            Value(graph("Gather", mixed, np.array([k]), axis=2), value.known, value.given)
-            for k, value in enumerate(numbers)
-        ]
-    return [*codes, *numbers]
+    return codes + [_number(graph, view.furthest, features[j], values[j]) for j in view.numbers.tolist()]
 
 
 def _code(graph: Graph, column: CodeColumn, value: Value) -> Value:
@@ -121,17 +113,9 @@ def _code(graph: Graph, column: CodeColumn, value: Value) -> Value:
     return Value(graph("Reshape", code, np.array([-1])), value.known, value.given)
 
 
-def _number(graph: Graph, view: CompiledView, k: int, feature: Column, value: Value) -> Value:
+def _number(graph: Graph, furthest: float, feature: Column, value: Value) -> Value:
     half = math.trunc(-feature.exponent / 2)  # in two steps, which neither overflow nor vanish
     x = graph("Mul", graph("Mul", value.at, np.float64(2.0**half)), np.float64(2.0 ** (-feature.exponent - half)))
     z = graph("Div", graph("Sub", x, np.float64(feature.centre)), np.float64(feature.scale))
-    z = graph("Clip", z, np.float64(-view.furthest), np.float64(view.furthest))
-    if view.scores is not None:
-        knots, scores = view.scores[k]
-        n_below = graph.sum(graph("Cast", graph("Less", knots, z), to=TensorProto.INT64), 2)
-        left = graph("Sub", graph("Clip", n_below, np.int64(1), np.int64(len(knots) - 1)), np.int64(1))
-        slopes = np.diff(scores) / np.diff(knots)
-        step = graph("Mul", graph("Gather", slopes, left), graph("Sub", z, graph("Gather", knots, left)))
-        limit = np.float64(view.furthest_score)
-        z = graph("Clip", graph("Add", graph("Gather", scores, left), step), -limit, limit)
+    z = graph("Clip", z, np.float64(-furthest), np.float64(furthest))
     return Value(graph("Where", value.known, z, np.float64(0.0)), value.known, value.given)
