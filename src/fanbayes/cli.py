@@ -53,7 +53,10 @@ _EXAMPLES: dict[Callable[..., None], tuple[str, ...]] = {
         "fanbayes explain patients.fan new.csv --class ill --json",
     ),
     show: ("fanbayes show patients.fan --top 10",),
-    export: ("fanbayes export patients.fan patients.onnx",),
+    export: (
+        "fanbayes export patients.fan patients.onnx",
+        "fanbayes export patients.fan patients.sql --table patients --keep id",
+    ),
 }
 
 

@@ -4,8 +4,9 @@ from fanbayes.export.compilation import compile_model
 from fanbayes.export.compiled import CompiledModel
 from fanbayes.export.javascript import model_javascript
 from fanbayes.export.python_code import model_python
+from fanbayes.export.sql import model_sql
 
-__all__ = ["compile_model", "model_javascript", "model_onnx", "model_python"]
+__all__ = ["compile_model", "model_javascript", "model_onnx", "model_python", "model_sql"]
 
 
 def model_onnx(model: CompiledModel) -> bytes:
