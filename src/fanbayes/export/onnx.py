@@ -14,7 +14,8 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
-from fanbayes.export.compiled import CompiledAverage, CompiledModel
+from fanbayes.export.compiled import CompiledAverage, CompiledModel, CompiledView
+from fanbayes.export.onnx_average import average_probabilities
 from fanbayes.export.onnx_graph import IR_VERSION, OPSETS, Graph
 from fanbayes.export.onnx_network import class_probabilities
 from fanbayes.export.onnx_views import columns_of, is_text, read_feature
@@ -22,25 +23,25 @@ from fanbayes.export.onnx_views import columns_of, is_text, read_feature
 
 def model_proto(model: CompiledModel) -> onnx.ModelProto:
     """A compiled model as an ONNX graph (see `model_onnx`)."""
-    if isinstance(model.predictor, CompiledAverage):
-        raise ValueError("averages cannot be written as ONNX; fit a single network, or serve the average from Python")
     names = [feature.name for feature in model.features]
     if "" in names:
         raise ValueError("a feature without a name cannot be an input of an ONNX graph; name it")
     graph = Graph(names)
     outputs = [graph.new_name("label"), graph.new_name("probabilities")]
     missing_text = _missing_text(model)
-    network = model.predictor
-    view = model.views[network.view]
-    used = {column.feature for column in view.codes} | set(view.numbers.tolist())
+    predictor = model.predictor
+    used = {j for view in model.views for j in _features(view)}
     values = {j: read_feature(graph, model.features[j], missing_text) for j in sorted(used)}
-    complete = [] if network.normals is None else view.numbers.tolist()
+    complete = _complete(model)
     for j in complete:
         sentence = f"feature {names[j]!r} needs a value: the graph of {model.classifier} does not sum it out"
         graph.check(values[j].known, sentence)
-    columns = columns_of(graph, view, model.features, values)
+    columns = [columns_of(graph, view, model.features, values) for view in model.views]
     n_rows = graph("Shape", names[0], start=0, end=1)
-    proba = class_probabilities(graph, network, columns, n_rows, len(model.classes))
+    if isinstance(predictor, CompiledAverage):
+        proba = average_probabilities(graph, predictor, columns, n_rows)
+    else:
+        proba = class_probabilities(graph, predictor, columns[predictor.view], n_rows, len(model.classes))
     _write_outputs(graph, proba, _labels(model), outputs)
     metadata = {
         "classifier": model.classifier,
@@ -48,6 +49,21 @@ def model_proto(model: CompiledModel) -> onnx.ModelProto:
         "complete": json.dumps([names[j] for j in complete]),
     }
     return _with_interface(graph, model, outputs, metadata)
+
+
+def _features(view: CompiledView) -> list[int]:
+    """Feature of each column."""
+    return [*(column.feature for column in view.codes), *view.numbers.tolist()]
+
+
+def _complete(model: CompiledModel) -> list[int]:
+    """Features that must not be missing: those that an average fills in, or numbers with full covariances."""
+    predictor = model.predictor
+    if isinstance(predictor, CompiledAverage):
+        imputer = predictor.imputer
+        features = _features(model.views[imputer.network.view])
+        return sorted(j for j, fills in zip(features, imputer.fills) if fills)
+    return [] if predictor.normals is None else model.views[predictor.view].numbers.tolist()
 
 
 def _missing_text(model: CompiledModel) -> str:

@@ -31,6 +31,7 @@ class Graph:
         self.nodes: list[onnx.NodeProto] = []
         self.constants: list[onnx.TensorProto] = []
         self.checks: list[str] = []
+        self._names: dict[Any, str] = {}
         self.size = 0
 
     def __call__(self, operator: str, *inputs: Tensor, name: str | None = None, **attributes: Any) -> str:
@@ -63,6 +64,10 @@ class Graph:
         """Sum over an axis, which remains."""
         return self("ReduceSum", x, np.array([axis]), keepdims=1)
 
+    def count_below(self, numbers: NDArray[np.float64], x: str) -> str:
+        """How many of some numbers are below x (n, 1, 1)."""
+        return self.sum(self("Cast", self("Less", numbers, x), to=TensorProto.INT64), 2)
+
     def shifted_exp(self, x: str, axis: int) -> tuple[str, str]:
         """exp(x - top), and top, the maximum over an axis, which remains."""
         top = self("ReduceMax", x, np.array([axis]), keepdims=1)
@@ -73,6 +78,11 @@ class Graph:
         exp, top = self.shifted_exp(x, axis)
         return self("Add", top, self("Log", self.sum(exp, axis)))
 
+    def softmax(self, x: str) -> str:
+        """Exp(x) divided by its sum over the last of three axes."""
+        exp, _ = self.shifted_exp(x, 2)
+        return self("Div", exp, self.sum(exp, 2))
+
     def tensor(self, values: NDArray[Any], name: str | None = None) -> onnx.TensorProto:
         """An array, for a constant or an attribute."""
         self.size += values.nbytes
@@ -81,6 +91,10 @@ class Graph:
         return numpy_helper.from_array(np.ascontiguousarray(values), name)
 
     def _constant(self, values: NDArray[Any]) -> str:
-        name = self.new_name("c")
-        self.constants.append(self.tensor(values, name))
-        return name
+        """Name of a constant, the same of equal ones."""
+        content = tuple(values.ravel()) if values.dtype == object else values.tobytes()
+        key = values.dtype, values.shape, content
+        if key not in self._names:
+            self._names[key] = self.new_name("c")
+            self.constants.append(self.tensor(values, self._names[key]))
+        return self._names[key]

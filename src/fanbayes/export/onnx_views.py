@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from onnx import TensorProto
 
+from fanbayes.arrays import Floats
 from fanbayes.data.schema import Column
 from fanbayes.export.compiled import CodeColumn, CompiledView
 from fanbayes.export.onnx_graph import Graph
@@ -96,9 +97,14 @@ def _read_category(graph: Graph, feature: Column, missing_text: str) -> Value:
 
 
 def columns_of(graph: Graph, view: CompiledView, features: tuple[Column, ...], values: dict[int, Value]) -> list[Value]:
-    """What the view of a single network makes of the features: codes, then numbers, neither ranked nor mixed."""
+    """What a view makes of the features: codes, then numbers."""
     codes = [_code(graph, column, values[column.feature]) for column in view.codes]
-    return codes + [_number(graph, view.furthest, features[j], values[j]) for j in view.numbers.tolist()]
+    numbers = [_number(graph, view.furthest, features[j], values[j]) for j in view.numbers.tolist()]
+    if view.scores is not None:
+        numbers = [_score(graph, knots, view.furthest_score, z) for knots, z in zip(view.scores, numbers)]
+    if view.mixing is not None and numbers:
+        numbers = _mixed(graph, view.mixing, numbers)
+    return codes + numbers
 
 
 def _code(graph: Graph, column: CodeColumn, value: Value) -> Value:
@@ -108,8 +114,7 @@ def _code(graph: Graph, column: CodeColumn, value: Value) -> Value:
         is_missing = graph("Cast", graph("Not", value.given), to=TensorProto.INT64)
         always = graph("Or", value.given, np.bool_(True))
         return Value(graph("Reshape", is_missing, np.array([-1])), always, always)
-    below = graph("Cast", graph("Less", column.cuts, value.at), to=TensorProto.INT64)  # (n, 1, n_cuts)
-    code = graph("Where", value.known, graph.sum(below, 2), np.int64(len(column.cuts) + 1))
+    code = graph("Where", value.known, graph.count_below(column.cuts, value.at), np.int64(len(column.cuts) + 1))
     return Value(graph("Reshape", code, np.array([-1])), value.known, value.given)
 
 
@@ -119,3 +124,21 @@ def _number(graph: Graph, furthest: float, feature: Column, value: Value) -> Val
     z = graph("Div", graph("Sub", x, np.float64(feature.centre)), np.float64(feature.scale))
     z = graph("Clip", z, np.float64(-furthest), np.float64(furthest))
     return Value(graph("Where", value.known, z, np.float64(0.0)), value.known, value.given)
+
+
+def _score(graph: Graph, knots: Floats, furthest: float, value: Value) -> Value:
+    """On the line between two knots, which goes on beyond the first and last two."""
+    at, to = knots
+    count = graph.count_below(at, value.at)
+    left = graph("Clip", graph("Sub", count, np.int64(1)), np.int64(0), np.int64(len(at) - 2))
+    slope, begin, low = (graph("Gather", array, left) for array in (np.diff(to) / np.diff(at), at, to))
+    score = graph("Add", low, graph("Mul", slope, graph("Sub", value.at, begin)))
+    score = graph("Clip", score, np.float64(-furthest), np.float64(furthest))
+    return Value(graph("Where", value.known, score, np.float64(0.0)), value.known, value.given)
+
+
+def _mixed(graph: Graph, mixing: Floats, numbers: list[Value]) -> list[Value]:
+    """Decorrelated numbers; one that is missing counts as 0 for the others."""
+    every = graph("MatMul", graph("Concat", *(z.at for z in numbers), axis=2), mixing)
+    each = [graph("Gather", every, np.array([k]), axis=2) for k in range(len(numbers))]
+    return [Value(graph("Where", z.known, own, np.float64(0.0)), z.known, z.given) for own, z in zip(each, numbers)]
