@@ -6,15 +6,15 @@ import numpy as np
 import onnx
 import pandas as pd
 import pytest
-from export_cases import HARD, MODELS, TABLE, asked, chained, table
+from export_cases import FILLED, HARD, MODELS, TABLE, asked, chained, table
 from onnxruntime import InferenceSession, SessionOptions
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 
-from fanbayes import FANClassifier, NBClassifier, TANClassifier
+from fanbayes import FANClassifier, FANClassifierCV, NBClassifier, TANClassifier
 from fanbayes.export import compile_model, model_onnx
 
 pytestmark = pytest.mark.filterwarnings("ignore::fanbayes.DataWarning")
-SINGLE = [name for name in MODELS if name != "average"]
+SINGLE = [name for name in MODELS if name != "average"]  # the average takes complete rows
 
 
 class Served:
@@ -51,6 +51,42 @@ def assert_same(clf, X):
 def test_mixed_rows(name):
     rows = table(10_000, 1, missing=0)[0] if name.startswith("mda") else asked(10_000)
     assert_same(MODELS[name].fit(*TABLE), rows)
+
+
+def average(*data):
+    return FANClassifierCV(effort="fast", cv=2, random_state=0).fit(*data)
+
+
+def test_average():
+    """Of rows in which only what the average leaves out may be missing."""
+    clf = average(*FILLED)
+    model = compile_model(clf)
+    fits = [fit for fits in model.predictor.members for fit in fits]
+    views = [model.views[fit.view] for fit in fits]
+    assert {fit.kind for fit in fits} == {"network", "forest"}
+    assert any(view.scores is not None for view in views)
+    assert any(view.mixing is not None for view in views)
+    assert any(len(fit.class_of) > 100 for fit in fits if fit.kind == "network")  # a kernel for each row
+    X, _ = table(10_000, 1, missing=0)
+    X.loc[::3, "width"] = np.nan
+    X.loc[::50, "height"] = 1e300
+    assert_same(clf, X)
+
+
+def test_average_of_rows_that_lack_everything():
+    """Where nothing is filled in, they get the classes' shares."""
+    X, y = table(200, 0, missing=0.3)
+    clf = average(X, y)
+    assert json.loads(Served(clf).metadata["complete"]) == []
+    X.iloc[:5] = None
+    assert_same(clf, X)
+    np.testing.assert_allclose(Served(clf)(X)[1][0], clf.class_prior_)
+
+
+@pytest.mark.parametrize("name", ["numbers at both ends", "names and levels", "nothing to learn from"])
+def test_average_of_hard_tables(name):
+    X = HARD[name]
+    assert_same(average(X, ["ill", "ill", "well", "well", "well"] * 4), X)
 
 
 @pytest.mark.parametrize(
@@ -108,12 +144,15 @@ def test_features_may_have_any_name():
         ("nb, binned", "height", -np.inf, "feature 'height' takes a finite number, or NaN"),
         ("nb, counts", "events", 1.5, "feature 'events' takes whole numbers from 0 to 1e12, or NaN"),
         ("mda", "width", np.nan, "feature 'width' needs a value: the graph of MDAClassifier does not sum it out"),
+        ("average", "height", np.nan, "feature 'height' needs a value: the graph of FANClassifierCV does not sum it"),
+        ("average", "code", 999, "feature 'code' needs a value: the graph of FANClassifierCV does not sum it out"),
     ],
 )
 def test_what_the_graph_cannot_answer_is_an_error(name, column, value, says):
-    served = Served(MODELS[name].fit(*TABLE))
+    served = Served(MODELS[name].fit(*(FILLED if name == "average" else TABLE)))
     rows, _ = table(20, 1, missing=0)
     served(rows)
+    rows = rows.astype({column: object})
     rows.loc[13, column] = value
     with pytest.raises(InvalidArgument, match=says):
         served(rows)

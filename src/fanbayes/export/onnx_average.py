@@ -14,14 +14,17 @@ from fanbayes.export.onnx_views import Value
 
 
 def average_probabilities(graph: Graph, average: CompiledAverage, columns: list[list[Value]], n_rows: str) -> str:
-    """p(c | x) (n, 1, n_classes) of rows that lack nothing that an average would fill in.
+    """p(c | x) (n, 1, n_classes) of rows that lack nothing that the average fills in; the shares of empty ones.
 
     Parameters
     ----------
     columns : as each view makes them
     n_rows : name of a tensor (1,), n
     """
-    n_classes = len(average.class_prior)
+    prior, n_classes = average.class_prior, len(average.class_prior)
+    known = [column.known for column in columns[average.imputer.network.view]]
+    if not known:
+        return graph("Expand", prior, graph("Concat", n_rows, np.array([1, n_classes]), axis=0))
 
     def proba(fit: CompiledNetwork | CompiledForest) -> str:
         if isinstance(fit, CompiledForest):
@@ -30,7 +33,7 @@ def average_probabilities(graph: Graph, average: CompiledAverage, columns: list[
 
     members = [graph("Div", graph("Sum", *map(proba, fits)), np.float64(len(fits))) for fits in average.members]
     p = graph("Concat", *members, axis=1)  # (n, n_members, n_classes)
-    prior, share = average.class_prior, np.float64(average.share)
+    share = np.float64(average.share)
     weights, exponents = average.weights[:-1, None].T, average.exponents[:-1, None].T
     linear = graph("Add", graph("MatMul", weights, p), average.weights[-1] * prior)
     logs = graph("MatMul", exponents, graph("Log", graph("Add", p, np.float64(average.floor))))
@@ -39,6 +42,4 @@ def average_probabilities(graph: Graph, average: CompiledAverage, columns: list[
     mixed = graph("Div", mixed, graph.sum(mixed, 2))
     if average.imputer.fills.any():
         return mixed
-    known = [column.known for column in columns[average.imputer.network.view]]
-    is_empty = graph("Not", reduce(lambda a, b: graph("Or", a, b), known)) if known else np.bool_(True)
-    return graph("Where", is_empty, prior, mixed)
+    return graph("Where", reduce(lambda a, b: graph("Or", a, b), known), mixed, prior)
