@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 # Only NaN, which DuckDB has, is larger.
@@ -31,18 +32,19 @@ def double(x: float) -> str:
 
 
 def exact(x: float) -> str:
-    """A number that is read to the last bit: of more than 15 digits, SQLite does not read all so."""
-    numerator, denominator = float(x).as_integer_ratio()
-    if float(f"{x:.15g}") == x or max(abs(numerator), denominator) > 2**53:
-        return double(x)
-    return f"({numerator}.0e0 / {denominator}.0e0)"
+    """A number that is read to the last bit, as SQLite does not read all: a whole one times a power of two."""
+    mantissa, exponent = math.frexp(x)
+    whole, exponent = int(mantissa * 2**53), exponent - 53
+    while exponent < 0 and whole % 2 == 0:
+        whole, exponent = whole // 2, exponent + 1
+    return f"({times_power_of_two(f'{whole}e0', exponent)})"
 
 
 def times_power_of_two(x: str, exponent: int) -> str:
     """The product of x and 2^exponent, in steps that neither overflow nor vanish where the whole does not."""
     sign = "*" if exponent > 0 else "/"
     whole, rest = divmod(abs(exponent), _STEP)
-    return x + "".join(f" {sign} {2**k}.0e0" for k in [_STEP] * whole + [rest] * (rest > 0))
+    return x + "".join(f" {sign} {2**k}e0" for k in [_STEP] * whole + [rest] * (rest > 0))
 
 
 def joined(operator: str, parts: Sequence[str]) -> str:
