@@ -132,7 +132,8 @@ def test_values_may_be_cuts(run):
 def test_numbers_are_read_to_the_last_bit(connect):
     """SQLite 3.40 reads some numbers that are written as Python writes them a bit off."""
     rng = np.random.default_rng(0)
-    numbers = np.append(rng.normal(size=9000) * 10.0 ** rng.integers(-20, 21, 9000), [1e308 / 3, 5e-324, -1e-310])
+    numbers = rng.normal(size=9000) * 10.0 ** rng.integers(-20, 21, 9000)
+    numbers = np.append(numbers, [6146335.45604053, 1e308 / 3, 5e-324, -1e-310])
     rows = connect(":memory:").execute("VALUES " + ", ".join(f"({exact(x)})" for x in numbers)).fetchall()
     assert [x for (x,) in rows] == numbers.tolist()
 
@@ -178,6 +179,25 @@ def test_columns_of_the_table_are_kept(run):
     found = run(rows, model_sql(model, "rows", ["key", "when"]))
     assert found.columns.tolist() == ["key", "when", "p_A", "p_a_"]
     assert found["key"].tolist() == list(range(10))
+
+
+@pytest.mark.parametrize("connect", [sqlite3.connect, duckdb.connect])
+def test_a_view_of_it(connect):
+    X = pd.DataFrame({"x": [0.0, 1.0] * 5})
+    query = model_sql(compile_model(NBClassifier().fit(X, ["a", "b"] * 5)), "rows")
+    database = connect(":memory:")
+    database.execute('CREATE TABLE "rows" AS SELECT 1.0 AS x')
+    database.execute(f"CREATE VIEW risk AS {query}")
+    assert _result(database.execute("SELECT p_b > 0.5 AS b FROM risk"))["b"].tolist() == [True]
+
+
+def test_duckdb_reads_files(tmp_path):
+    X, y = TABLE
+    X = X[["height", "width"]]
+    clf = NBClassifier().fit(X, y)
+    X.to_parquet(tmp_path / "rows.parquet")
+    found = _result(duckdb.connect().execute(model_sql(compile_model(clf), str(tmp_path / "rows.parquet"))))
+    np.testing.assert_allclose(found[["p_ill", "p_unsure", "p_well"]], clf.predict_proba(X), rtol=0, atol=1e-9)
 
 
 @DATABASES
@@ -238,4 +258,10 @@ def test_a_column_that_is_not_there(run):
 def test_what_sql_cannot_hold(X, says):
     clf = NBClassifier().fit(pd.DataFrame(X), [0, 1] * 10)
     with pytest.raises(ValueError, match=says):
+        model_sql(compile_model(clf), "rows")
+
+
+def test_averages_are_refused():
+    clf = MODELS["average"].fit(*TABLE)
+    with pytest.raises(ValueError, match="a SELECT holds a single network, and FANClassifierCV is an average; fit a"):
         model_sql(compile_model(clf), "rows")
