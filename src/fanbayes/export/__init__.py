@@ -15,7 +15,8 @@ def model_onnx(model: CompiledModel) -> bytes:
     Each feature is an input (n, 1) of its name: text, in which the empty string is a missing value, or doubles, in
     which NaN is one. The outputs are `label` (n,) and `probabilities` (n, n_classes). What cannot be a value is an
     error of the runtime. Metadata: the name of the `classifier`; `missing_text`, empty unless that is a category;
-    `complete`, the names, in JSON, of features that must not be missing: numbers with full covariances.
+    `complete`, the names, in JSON, of features that must not be missing: what an average fills in, or numbers with
+    full covariances.
 
     Parameters
     ----------
