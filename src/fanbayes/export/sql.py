@@ -108,7 +108,7 @@ class _Query:
 
 
 def _distinct(names: list[str], n_kept: int) -> list[str]:
-    """Names in which upper and lower case count as the same; those behind the kept ones get an underscore where needed."""
+    """Names in which upper and lower case count as the same; behind the kept ones they get an underscore if needed."""
     found = names[:n_kept]
     for name in names[n_kept:]:
         while name.casefold() in {other.casefold() for other in found}:
