@@ -354,8 +354,8 @@ def test_weights_are_repetitions(few):
     moved = [tuple(np.flatnonzero(np.isin(rows, part)) for part in split) for split in splits]
     a = FANClassifierCV(**{**FAST, "cv": splits}).fit(X, y, sample_weight=weight)
     b = FANClassifierCV(**{**FAST, "cv": moved}).fit(X.iloc[rows], y[rows])
-    assert_same(a, b, X, atol=1e-4)
-    assert a.log_score_ == pytest.approx(b.log_score_, abs=1e-4)
+    assert_same(a, b, X, atol=3e-4)
+    assert a.log_score_ == pytest.approx(b.log_score_, abs=3e-4)
     assert (
         np.abs(a.predict_proba(X) - FANClassifierCV(**{**FAST, "cv": splits}).fit(X, y).predict_proba(X)).max() > 0.01
     )

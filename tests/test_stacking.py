@@ -101,3 +101,13 @@ def test_scores_that_underflow():
     np.testing.assert_allclose(stack(far, np.ones(60)), stack(log_scores, np.ones(60)), atol=1e-9)
     hopeless = np.column_stack([log_scores[:, 0], log_scores[:, 0] - 5000.0])
     assert stack(hopeless, np.ones(60))[1] == pytest.approx(ALPHA / (60 + 2 * ALPHA), rel=1e-3)
+
+
+def test_cases_of_each_member():
+    """Without cases the weights are the shares of what was added; with them, the gradient of the whole vanishes."""
+    alpha = np.array([2.5, 0.1, 0.4])
+    log_scores, cases = scores(n_members=3), np.ones(60)
+    np.testing.assert_allclose(stack(log_scores, np.zeros(60), alpha), alpha / 3, atol=1e-9)
+    found = stack(log_scores, cases, alpha)
+    by_v = (cases / (np.exp(log_scores) @ found)) @ np.exp(log_scores) + alpha / found
+    np.testing.assert_allclose(by_v, 63.0, rtol=1e-5)

@@ -21,7 +21,7 @@ from scipy.optimize import minimize
 from scipy.special import softmax
 
 from fanbayes.arrays import AnyInts, Floats
-from fanbayes.learning.ensembles.stacking import stack
+from fanbayes.learning.ensembles.stacking import ALPHA, stack
 
 FLOOR = exp(-12)
 # How much it costs an exponent to differ from the weight of the linear pool, in cases.
@@ -61,7 +61,9 @@ class Pool:
         return self.share * self.linear(p) + (1 - self.share) * self.log_linear(p)
 
 
-def fit_pool(p: Floats, labels: AnyInts, cases: Floats, key: AnyInts) -> tuple[Pool, float]:
+def fit_pool(
+    p: Floats, labels: AnyInts, cases: Floats, key: AnyInts, alpha: float | Floats = ALPHA
+) -> tuple[Pool, float]:
     """The pool that gives the labels of rows that the members have not seen the highest probability, and its log score.
 
     The mean log score is that of rows that the pool has not seen either, but for the share.
@@ -72,17 +74,18 @@ def fit_pool(p: Floats, labels: AnyInts, cases: Floats, key: AnyInts) -> tuple[P
     labels : (n_rows,)
     cases : (n_rows,), weights of the rows
     key : (n_rows,), any numbers, equal for equal rows: which part they are in, to find the share
+    alpha : cases that are added to every member of the linear pool, or to each, (n_members,)
     """
     part = key % _PARTS
     pooled = np.empty((len(labels), 2))  # probabilities of the labels under both pools of the other parts
     for k in range(_PARTS):
         here, others = part == k, part != k
-        pool = _pools(p[:, others], labels[others], cases[others]) if others.any() else _equal(len(p))
+        pool = _pools(p[:, others], labels[others], cases[others], alpha) if others.any() else _equal(len(p))
         found = (pool.linear(p[:, here]), pool.log_linear(p[:, here]))
         pooled[here] = np.stack([q[np.arange(len(q)), labels[here]] for q in found], axis=1)
     pooled = np.maximum(pooled, FLOOR**2)
     share = float(stack(np.log(pooled), cases, SHARE_ALPHA)[0])
-    pool = _pools(p, labels, cases)
+    pool = _pools(p, labels, cases, alpha)
     log_score = float(cases @ np.log(pooled @ [share, 1 - share]) / cases.sum())
     return Pool(pool.weights, pool.exponents, share), log_score
 
@@ -91,10 +94,10 @@ def _equal(n_members: int) -> Pool:
     return Pool(np.full(n_members, 1 / n_members), np.full(n_members, 1 / n_members), 0.5)
 
 
-def _pools(p: Floats, labels: AnyInts, cases: Floats) -> Pool:
+def _pools(p: Floats, labels: AnyInts, cases: Floats, alpha: float | Floats) -> Pool:
     """Weights and exponents, with a share of one half."""
     rows = np.arange(len(labels))
-    weights = stack(np.log(np.maximum(p[:, rows, labels].T, FLOOR**2)), cases)
+    weights = stack(np.log(np.maximum(p[:, rows, labels].T, FLOOR**2)), cases, alpha)
     return Pool(weights, _exponents(np.log(p + FLOOR), labels, cases, weights), 0.5)
 
 

@@ -25,7 +25,7 @@ from fanbayes.learning.ensembles.judging import Fold, Judged, fold_of, judged_ro
 from fanbayes.learning.ensembles.members import Fit, MemberNetwork
 from fanbayes.learning.ensembles.nb_forest import fit_forest
 from fanbayes.learning.ensembles.parallel import Map
-from fanbayes.learning.ensembles.stacking import stack, weightiest
+from fanbayes.learning.ensembles.stacking import ALPHA, stack, weightiest
 from fanbayes.learning.kernel_density import fit_kernel
 
 Report = Callable[[str, int], None]
@@ -41,6 +41,9 @@ LESS_FAR_FROM, LESS_FAR = 1_000, 1.5
 ENOUGH_FOR_RACE = 200
 # Kernel densities are tried on at most so many rows: of more their centres are a sample too small to compete.
 MOST_FOR_KERNELS = 5_000
+# Cases that are added to the forest, more than to others: where rows are few, what they say of the weights is mostly
+# chance, and the forest is the best to rely on.
+CASES_OF_FOREST = 2.5
 # Points that stand for a row held out, where a value is filled in: every candidate is judged by all of them.
 N_POINTS_HELD_OUT = 16
 
@@ -122,6 +125,11 @@ class Candidate:
     def strength(self) -> float:
         """Of fine-tuning; NaN without."""
         return self.family.strengths[self.number - 1] if self.family and self.number else float("nan")
+
+    @property
+    def prior_cases(self) -> float:
+        """Cases that are added to it before any is judged."""
+        return CASES_OF_FOREST if self.kind == "NB forest" else ALPHA
 
 
 def find_candidates(

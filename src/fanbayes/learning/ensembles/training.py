@@ -24,7 +24,7 @@ from fanbayes.learning.ensembles.members import Fit, Member
 from fanbayes.learning.ensembles.nb_forest import fit_forest
 from fanbayes.learning.ensembles.pool import FLOOR, Pool, fit_pool
 from fanbayes.learning.ensembles.race import Candidate, Place, Training, find_candidates
-from fanbayes.learning.ensembles.stacking import stack, weightiest
+from fanbayes.learning.ensembles.stacking import ALPHA, stack, weightiest
 
 # Fits of units are kept if each has learnt from this share of the cases.
 MOST_ROWS = 0.75
@@ -132,9 +132,11 @@ def _best(
     """Candidates that matter, the weightiest first, how they and the classes' shares are pooled, and its log score."""
     rows = np.arange(len(judged.rows))
     truth = np.stack([c.p[rows, judged.labels] for c in candidates], axis=1)
-    kept = [candidates[k] for k in weightiest(stack(np.log(truth + FLOOR), judged.cases), most)]
+    alpha = np.array([c.prior_cases for c in candidates])
+    chosen = weightiest(stack(np.log(truth + FLOOR), judged.cases, alpha), most)
+    kept = [candidates[k] for k in chosen]
     p = np.stack([*(c.p for c in kept), np.tile(prior, (len(rows), 1))])
-    pool, log_score = fit_pool(p, judged.labels, judged.cases, judged.key)
+    pool, log_score = fit_pool(p, judged.labels, judged.cases, judged.key, np.append(alpha[chosen], ALPHA))
     order = np.argsort(-pool.weights[:-1], kind="stable")
     full = np.append(order, len(kept))
     return [kept[k] for k in order], Pool(pool.weights[full], pool.exponents[full], pool.share), log_score
