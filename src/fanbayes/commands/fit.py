@@ -40,8 +40,8 @@ def fit(
     out: Annotated[
         Path, typer.Option("--out", "-o", help="File of the model to write; '-' is standard output.", metavar="MODEL")
     ],
-    model: Annotated[
-        Model | None,
+    named: Annotated[
+        str | None,
         typer.Option(
             "--model",
             metavar="NAME",
@@ -88,7 +88,7 @@ def fit(
     Rows without a label are learnt from as well, by the models of EM. A column is continuous if
     each of its values is a number, else discrete.
     """
-    model, is_named = model or Model.FAN_CV, model is not None
+    model = Model.FAN_CV if named is None else options.model_named(named)
     _check_options(
         model,
         {
@@ -115,6 +115,7 @@ def fit(
     from fanbayes.estimators.fan_cv import FANClassifierCV
     from fanbayes.estimators.nb_tree import NBTreeClassifier
     from fanbayes.estimators.progress import reported_to
+    from fanbayes.files.columns import Roles, require_classes
     from fanbayes.files.dask_tables import client, dask_frame
     from fanbayes.files.dataset import Dataset
     from fanbayes.files.model_file import save
@@ -157,7 +158,9 @@ def fit(
             clf.fit(table.batches, target)
     seconds = time.perf_counter() - began
     clf.set_params(verbose=False)
+    clf._missing_texts = tuple(options.names(missing))
     if not isinstance(table, Dataset):
+        require_classes(clf.classes_.tolist(), Roles(table.name, target))
         note_batch_traps(table, clf.schema_)
     save(clf, "/dev/stdout" if is_piped else out)
     if json:
@@ -165,7 +168,7 @@ def fit(
         return
     if isinstance(clf, FANClassifierCV):
         print_members(console, rows_of(clf.members_))
-        if not is_named:
+        if named is None:
             console.print("No model is named, so this is fan-cv, an average. For one to look into: --model fan.")
         console.print(f"Log score of rows held out: {score_text(clf.log_score_)}.")
     elif isinstance(clf, NetworkClassifier):

@@ -18,6 +18,7 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from fanbayes.arrays import Floats
 from fanbayes.data.batches import as_batches
+from fanbayes.data.schema import MAX_LEVELS
 from fanbayes.data.sources import Source, array_sources, frame_sources, is_missing, without_encodings
 from fanbayes.data.traps import absent_trap, warn_of
 
@@ -239,8 +240,7 @@ def is_labelled(y: NDArray[Any]) -> NDArray[np.bool_]:
 def encode_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int32]]:
     """Classes in order, and the class of each row (n_rows,), -1 where it is unlabelled."""
     classes, labels = classes_of(y)
-    if len(classes) == 0:
-        raise ValueError("no row has a label; give at least one row of y a class")
+    require_classes(len(classes))
     return classes, labels
 
 
@@ -270,6 +270,16 @@ def classes_of(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int32]]:
     labels = np.full(len(y), -1, dtype=np.int32)
     labels[labelled] = codes
     return classes, labels
+
+
+def require_classes(n_classes: int) -> None:
+    """Refuse labels without a class, or with as many as only identifiers or numbers to be predicted have."""
+    if n_classes == 0:
+        raise ValueError("no row has a label; give at least one row of y a class")
+    if n_classes > MAX_LEVELS:
+        raise ValueError(
+            f"y holds {n_classes:,} classes, more than {MAX_LEVELS:,}; give it classes, not identifiers or measurements"
+        )
 
 
 def labels_among(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.int32]:
