@@ -141,6 +141,17 @@ def test_more_classes_than_a_model_can_have():
             NBClassifier().fit(np.zeros((131_072, 1)), np.tile(labels, 2))
 
 
+def test_what_is_no_table():
+    y = [0, 1] * 30
+    for X, says in (
+        ("patients.csv", "X is a text, 'patients.csv'; read the file first"),
+        ({"a": y}, "X is a dict; make a data frame of it"),
+        (np.ma.masked_array(np.ones((60, 2)), mask=True), "X is a masked array"),
+        (pd.DataFrame({"a": pd.period_range("2024-01-01", periods=60, freq="D")}), "column 'a' holds dates or times"),
+    ):
+        refuses(NBClassifier(), TypeError, says, X, y)
+
+
 def test_two_thousand_features(model):
     """log p(x) is about -10,000: no probability may underflow on the way."""
     rng = np.random.default_rng(0)

@@ -16,6 +16,7 @@ from fanbayes.commands.options import Model
 from fanbayes.commands.output import (
     WrongUse,
     duration,
+    note,
     print_json,
     print_table,
     require_target,
@@ -277,6 +278,9 @@ def _print_classes(console: Console, dataset: Dataset, learns_all: bool) -> None
     n_features = len(dataset.kinds)
     console.print(f"{dataset.name}: {len(dataset.y)} rows, {n_features} feature{'s' if n_features != 1 else ''}.")
     console.print(f"Classes in {dataset.target!r}: {shortened(classes, 12)}.")
+    n_labelled = len(dataset.y) - n_unlabelled
+    if n_labelled > 20 and 2 * len(classes) > n_labelled:  # with few rows that may be chance
+        note(f"most rows have a class of their own, as identifiers and measurements do: is {dataset.target!r} right?")
     if n_unlabelled:
         console.print(f"Rows without a label, {'learnt from as well' if learns_all else 'left out'}: {n_unlabelled}.")
 

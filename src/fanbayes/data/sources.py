@@ -407,7 +407,8 @@ def series_source(series: nw.Series[Any], name: str) -> Source:
         return SeriesColumn(name, series, str(dtype), "symbols")
     if dtype == nw.Object:
         return array_source(np.fromiter(series.to_list(), object, len(series)), name)
-    raise TypeError(_unsupported(name, str(dtype)))
+    known = dtype if dtype != nw.Unknown else getattr(series.to_native(), "dtype", dtype)
+    raise TypeError(_unsupported(name, str(known)))
 
 
 def _category_source(series: nw.Series[Any], name: str) -> Source:

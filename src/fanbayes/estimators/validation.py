@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
+from os import PathLike
 from typing import Any
 
 import narwhals as nw
@@ -130,6 +131,12 @@ def read_rows(estimator: Any, X: Any, *, reset: bool, training: bool = False) ->
         raise TypeError("X is a table that is read in batches, and this needs rows in memory; give it X.head(1000)")
     frame = as_frame(X)
     if frame is None:
+        if isinstance(X, (str, PathLike)):
+            raise TypeError(f"X is a text, {_short(X)}; read the file first, for example pandas.read_csv(X)")
+        if type(X) is dict:  # as sparse arrays may be, too
+            raise TypeError("X is a dict; make a data frame of it, for example pandas.DataFrame(X)")
+        if isinstance(X, np.ma.MaskedArray):
+            raise TypeError("X is a masked array, of which NumPy forgets the mask; give X.astype(float).filled(np.nan)")
         if isinstance(X, (list, tuple)):
             array = _array("X", X)
             # NumPy makes text of numbers beside text, and of NaN.
