@@ -219,8 +219,7 @@ def _decimal_commas(columns: Columns) -> Trap | None:
     found: dict[str, str] = {}
     for column, _ in columns:
         if column.kind == "discrete" and column.has_strings:
-            texts = [str(level) for level in column.levels]
-            texts = [text for text in texts if text.strip().casefold() not in _MISSING_TEXTS]
+            texts = _known_texts(column)
             example = next((text for text in texts if "," in text), None)
             if example is not None and all(_NUMBER.fullmatch(text.replace(",", ".", 1)) for text in texts):
                 found[column.name] = f"{column.name!r}, such as {example!r:.60}"
@@ -232,12 +231,17 @@ def _dates(schema: Schema, columns: Columns) -> Trap | None:
     found: dict[str, str] = {}
     for column, source in columns:
         if column.kind == "discrete" and column.has_strings and source.declared is None:
-            texts = [str(level) for level in column.levels]
-            texts = [text for text in texts if text.strip().casefold() not in _MISSING_TEXTS]
+            texts = _known_texts(column)
             if texts and all(map(_DATE.fullmatch, texts)):
                 found[column.name] = f"{column.name!r}, such as {texts[0]!r:.60}"
     condition = f"{DATES}, or, to leave them out"
     return _trap("date", found, "dates are text, and so categories", condition, _dropped(schema, [*found]))
+
+
+def _known_texts(column: Column) -> list[str]:
+    """Categories as text, without those that usually mean "missing"."""
+    texts = (str(level) for level in column.levels)
+    return [text for text in texts if text.strip().casefold() not in _MISSING_TEXTS]
 
 
 def _constant(schema: Schema) -> Trap | None:
