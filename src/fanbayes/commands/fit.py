@@ -107,7 +107,7 @@ def fit(
         require_target(out, *map(Path, data))
     from fanbayes.commands.candidates import candidates, print_choice
     from fanbayes.commands.models import IN_MEMORY, classifier, takes
-    from fanbayes.commands.rows import Reading, read_training
+    from fanbayes.commands.rows import Reading, read_training, require_two_classes
     from fanbayes.commands.show import print_members, score_text
     from fanbayes.commands.traps import note_batch_traps, note_training_traps
     from fanbayes.data.frames import rows_of
@@ -116,7 +116,6 @@ def fit(
     from fanbayes.estimators.fan_cv import FANClassifierCV
     from fanbayes.estimators.nb_tree import NBTreeClassifier
     from fanbayes.estimators.progress import reported_to
-    from fanbayes.files.columns import Roles, require_classes
     from fanbayes.files.dask_tables import client, dask_frame
     from fanbayes.files.dataset import Dataset
     from fanbayes.files.model_file import save
@@ -161,7 +160,7 @@ def fit(
     clf.set_params(verbose=False)
     clf._missing_texts = tuple(options.names(missing))
     if not isinstance(table, Dataset):
-        require_classes(clf.classes_.tolist(), Roles(table.name, target))
+        require_two_classes(table, clf.classes_.tolist())
         note_batch_traps(table, clf.schema_)
     save(clf, "/dev/stdout" if is_piped else out)
     if json:
@@ -255,7 +254,9 @@ def _print_table(
     else:
         n = table.batches.n_rows
         length = "" if n is None else f"{n:,} rows, "
-        console.print(f"{table.name}: {length}{len(columns)} features, read in batches.")
+        console.print(
+            f"{table.name}: {length}{len(columns)} feature{'s' if len(columns) != 1 else ''}, read in batches."
+        )
     console.print()
     headers = ["column", "taken for", "because", *(["holds", "missing"] if isinstance(table, Dataset) else [])]
     rows = [

@@ -23,7 +23,7 @@ from fanbayes.data.traps import Unseen, absent_trap, unseen_trap
 from fanbayes.estimators.tabular import TableClassifier
 from fanbayes.estimators.validation import read_bytes
 from fanbayes.files import tables
-from fanbayes.files.columns import Roles
+from fanbayes.files.columns import Roles, require_classes
 from fanbayes.files.dataset import MISSING, Dataset, column_names, near, read_table
 from fanbayes.files.tables import BatchTable, TooLarge, open_table
 from fanbayes.files.text import DatasetError, Kind, NoTable, RoleError
@@ -120,6 +120,12 @@ def read_training(
                 f"{model.value} learns from rows in memory, and {error}: give --memory more, or fewer rows, or choose "
                 "--model fan."
             ) from None
+
+
+def require_two_classes(table: BatchTable, classes: Collection[str]) -> None:
+    """Refuse batches whose rows, now that all are known, are of one class."""
+    with _faults(table.target):
+        require_classes(classes, Roles(table.name, table.target))
 
 
 @contextmanager
