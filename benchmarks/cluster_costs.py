@@ -56,6 +56,30 @@ components, {passes} passes, workers with {cores} cores:
 |---|---|---|---|---|
 {lines}
 
+```python
+import numpy as np
+from matplotlib import pyplot as plt
+
+
+def seconds(n, k={cores}, N={n_rows:_}, d={discrete}, c={continuous}, s={classes} * {components}, P={passes}):
+    read, each, start, block = {read:.3g}e-9, {each:.3g}e-9, {start:.3g}e-3, {block:.3g}e-3
+    return N * (d + c) * (read + P * s * each) / (n * k), P * (start + block * N / 1e6)
+
+
+workers = 4.0 ** np.arange(5)
+shared, scheduler = seconds(workers)
+figure, ax = plt.subplots(figsize=(6.4, 2.8), layout="constrained")
+ax.loglog(workers, (shared + scheduler) / 60, marker="o", label="all")
+ax.loglog(workers, shared / 60, linestyle="--", label="what the workers share")
+ax.axhline(scheduler / 60, linestyle=":", color="black", label="what the scheduler takes")
+ax.set_xticks(workers, [f"{{n:.0f}}" for n in workers])
+ax.set(xlabel="workers", ylabel="minutes")
+ax.legend()
+figure.savefig("cluster.svg")
+```
+
+![Minutes against the number of workers](figures/cluster.svg)
+
 What it tells:
 
 - Rows have to fit into the memory of the workers together: {total:.0f} GB here, and some more while they are encoded.

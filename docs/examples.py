@@ -100,6 +100,23 @@ def run_command(match: re.Match[str]) -> str:
     return f"$ {match['command']}\n{shortened(match['output'], done.stdout)}"
 
 
+def terminal(commands: list[str], name: str) -> None:
+    """Draw a terminal in which commands of the program are run, as they look to a person."""
+    from rich.console import Console
+    from rich.text import Text
+
+    screen = Console(record=True, width=80, file=StringIO())
+    for command in commands:
+        program, *arguments = shlex.split(command)
+        path = shutil.which(program, path=sysconfig.get_path("scripts")) or program
+        looks = os.environ | {"FORCE_COLOR": "1", "COLUMNS": "80"}
+        done = subprocess.run([path, *arguments], capture_output=True, encoding="utf-8", check=True, env=looks)
+        screen.print(Text("$ ", style="green") + Text(command, style="bold"))
+        screen.print(Text.from_ansi(LEARNT_IN.sub("Learnt.", done.stdout)))
+    picture = screen.export_svg(title="fanbayes", unique_id="terminal")
+    Path(name).write_text(re.sub(r"@font-face \{.*?\}", "", picture, flags=re.DOTALL), "utf-8")  # nothing is fetched
+
+
 def shortened(shown: str, printed: str) -> str:
     """What is printed, without the lines that were left out of what is shown.
 

@@ -102,7 +102,8 @@ def attempt(rng: np.random.Generator, folder: Path) -> None:
         answer(lambda: estimator.predict_proba(table), names)
     _predict(estimator, table, names, folder)
     answer(lambda: estimator.predict_proba(again), names)  # other rows may be refused, the ones of training may not
-    _predict(estimator, again, names, folder)
+    # A lazy frame is predicted in batches, and explained in memory.
+    _predict(estimator, again.collect() if hasattr(again, "collect") else again, names, folder)
 
 
 def _predict(clf: Any, table: Any, names: list[str], folder: Path) -> None:

@@ -319,7 +319,7 @@ def test_a_first_round_no_better_than_chance_is_naive_bayes(combination):
 
 
 @both
-@pytest.mark.filterwarnings(FEW, "ignore:columns with fewer than two")
+@pytest.mark.filterwarnings(FEW, "ignore::fanbayes.DataWarning")
 @pytest.mark.parametrize("n_rounds", ["auto", 5])
 @pytest.mark.parametrize("n", [1, 2, 3, 9, 11])
 def test_few_rows(n, n_rounds, combination):
@@ -336,6 +336,7 @@ def test_too_few_rows_to_hold_out_are_said_to_be():
     assert np.isnan(clf.log_score_)
 
 
+@pytest.mark.filterwarnings("ignore::fanbayes.DataWarning")
 @both
 def test_one_class_and_a_class_of_one_row(combination):
     X, y = mixed()
@@ -347,7 +348,7 @@ def test_one_class_and_a_class_of_one_row(combination):
     assert_sound(clf, X)
 
 
-@pytest.mark.filterwarnings("ignore:columns with fewer than two")
+@pytest.mark.filterwarnings("ignore::fanbayes.DataWarning")
 def test_constant_empty_and_extreme_columns():
     X, y = mixed()
     X = X.assign(
@@ -361,7 +362,7 @@ def test_constant_empty_and_extreme_columns():
     np.testing.assert_allclose(clf.predict_proba(nothing), [clf.class_prior_] * 3)
 
 
-@pytest.mark.filterwarnings("ignore:columns with fewer than two")
+@pytest.mark.filterwarnings("ignore::fanbayes.DataWarning")
 def test_nothing_but_constant_columns():
     clf = BoostedNBClassifier(random_state=0).fit(np.ones((20, 2)), np.arange(20) % 4 // 3)
     np.testing.assert_allclose(clf.predict_proba(np.ones((2, 2))), [clf.class_prior_] * 2, rtol=1e-12)

@@ -140,3 +140,10 @@ def test_evaluate_refuses(folder, tmp_path):
         ((model, "unlabelled.csv", "-t", "outcome"), "two at least are needed"),
     ]:
         refuse("evaluate", *arguments, cwd=tmp_path, code=2, says=says)
+
+
+def test_several_models_by_name(folder, tmp_path):
+    evaluate = ("evaluate", folder / "patients.csv", "-t", "outcome", "--ignore", "id", "--folds", "2", "--json")
+    out, _ = run(*evaluate, "--model", "tan, aode", "--model", "tan", cwd=tmp_path)
+    assert [*json.loads(out)["models"]][4:] == ["TAN", "AODE"]
+    refuse(*evaluate, "--model", "tan,svm", cwd=tmp_path, code=2, says="--model 'svm': there are fan, fm, nb,")

@@ -140,6 +140,13 @@ def test_fit_refuses_the_target_of_a_regression(tmp_path):
         fanbayes.NBClassifier().fit(np.arange(68)[:, None], pd.read_csv(tmp_path / "d.csv")["body temp"])
 
 
+def test_fit_doubts_a_target_with_a_class_for_each_row(folder, tmp_path):
+    fit = ("fit", folder / "patients.csv", "--model", "nb", "-o", "m.fan", "-t")
+    doubt = "note: most rows have a class of their own, as identifiers and measurements do: is 'id' right?"
+    assert doubt in run(*fit, "id", cwd=tmp_path)[1]
+    assert "of their own" not in run(*fit, "outcome", cwd=tmp_path)[1]
+
+
 def test_fit_takes_numbers_of_the_same_value_for_one_class(tmp_path):
     (tmp_path / "d.csv").write_text("a,c\n" + "1,1\n2,1.0\n3,2\n4,2\n5,01\n" * 4)
     out, _ = run("fit", "d.csv", "-t", "c", "--model", "nb", "-o", "m.fan", cwd=tmp_path)
@@ -159,8 +166,9 @@ def test_fit_refuses(folder, tmp_path):
         ((*fit, "-t", "outcome", "--continuous", "smoker"), "'smoker'"),
         ((*fit, "-t", "outcome", "--discrete", "a,smoker"), "no column 'a'"),
         ((*fit, "-t", "outcome", "--ignore", "outcome"), "two roles"),
-        ((*fit, "-t", "outcome", "--model", "svm"), "'--model': 'svm' is not one of 'fan'"),
-        ((*fit, "-t", "outcome", "--components", "0"), "--components"),
+        ((*fit, "-t", "outcome", "--model", "svm"), "--model 'svm': there are fan, fm, nb,"),
+        ((*fit, "-t", "outcome", "--components", "0"), "fanbayes: --components"),
+        ((*fit, "-t", "outcome", "--components", "two"), "fanbayes: --components"),
         ((*fit, "-t", "outcome", "--model", "nb", "--components", "2"), "NB has no components"),
         ((*fit, "-t", "outcome", "--model", "nb", "--criterion", "bic"), "leave out --criterion"),
         ((*fit, "-t", "outcome", "--model", "fan-cv", "--criterion", "icl"), "leave out --criterion"),

@@ -143,3 +143,25 @@ def test_predict_refuses(folder, tmp_path):
         (("predict", "m.fan", "same.csv"), 1, "2 columns 'age': rename them ("),
     ]:
         refuse(*arguments, cwd=tmp_path, code=code, says=says, fresh=says in ("none.fan", "truncated"))
+
+
+def test_words_for_missing_are_kept_with_the_model(folder, tmp_path):
+    frame = pd.read_csv(folder / "patients.csv")
+    frame.to_csv(tmp_path / "words.csv", index=False, na_rep="not asked")
+    for name, words in (("words", ["--missing", "not asked"]), ("patients", [])):
+        path = tmp_path / f"{name}.csv" if words else folder / "patients.csv"
+        run("fit", path, "-t", "outcome", "--model", "nb", *words, "-o", f"{name}.fan", cwd=tmp_path)
+    expected, _ = run("predict", "patients.fan", folder / "patients.csv", cwd=tmp_path)
+    assert run("predict", "words.fan", "words.csv", cwd=tmp_path)[0] == expected
+    refuse("predict", "patients.fan", "words.csv", cwd=tmp_path, code=1, says="'not asked' in the continuous column")
+    run("explain", "words.fan", "words.csv", cwd=tmp_path)
+    run("evaluate", "words.fan", "words.csv", "-t", "outcome", cwd=tmp_path)
+    assert run("predict", "words.fan", folder / "patients.csv", cwd=tmp_path)[0] == expected
+
+
+def test_costs_and_priors_are_refused_before_rows_are_read(folder, tmp_path):
+    (tmp_path / "costs.csv").write_text(",a,b\nill,1,2\n")
+    (tmp_path / "damaged.csv").write_text("a,b\n1\n")
+    predict = ("predict", folder / "m.fan", "damaged.csv")
+    refuse(*predict, "--costs", "costs.csv", cwd=tmp_path, code=2, says="--costs: ")
+    refuse(*predict, "--prior", "ill=0.5,dead=0.5", cwd=tmp_path, code=2, says="--prior: ")

@@ -243,3 +243,10 @@ def test_workers_of_dask_learn_from_files(parts, tmp_path):
             np.testing.assert_allclose(fanbayes.load(tmp_path / "m.fan").predict_proba(rows), expected, atol=1e-5)
         refuse("fit", "feather", *FIT, *at, "-o", "m.fan", cwd=parts, code=1, says="write feather to Parquet or CSV")
     refuse("fit", "csv", *FIT, *at, "-o", "m.fan", cwd=parts, code=1, says="no scheduler of Dask answers")
+
+
+def test_one_class_in_batches_is_refused_as_in_memory(tmp_path):
+    pd.DataFrame({"a": range(400), "class": "u"}).to_parquet(tmp_path / "d.parquet")
+    for memory in ("1KB", "1GB"):
+        fit = ("fit", "d.parquet", "-t", "class", "--model", "nb", "--memory", memory, "-o", "m.fan")
+        refuse(*fit, cwd=tmp_path, code=2, says="column 'class' of d.parquet holds only the class 'u'")

@@ -5,7 +5,7 @@ import shlex
 import numpy as np
 import pandas as pd
 import pytest
-from program import run
+from program import refuse, run
 
 pytestmark = pytest.mark.usefixtures("server")
 
@@ -44,3 +44,26 @@ def test_fit_notes_each_kind_of_trap_once(tmp_path):
     assert run(*fit, *pasted_options, cwd=tmp_path)[1] == ""
     pasted_options[0] = "--continuous"  # what is said is not doubted
     assert run(*fit, *pasted_options, cwd=tmp_path)[1] == ""
+
+
+def test_fit_says_what_to_do_with_dates_stored_as_text_or_as_dates(tmp_path):
+    days = pd.date_range("2024-01-01", periods=60)
+    frame = pd.DataFrame({"x": np.arange(60) % 13, "day": days, "class": ["a", "b"] * 30})
+    frame.to_csv(tmp_path / "d.csv", index=False)
+    frame.to_parquet(tmp_path / "d.parquet")
+    remedy = "turn them into numbers, such as the days since one of them or the month, or"
+    fit = ("-t", "class", "--model", "nb", "-o", "m.fan")
+    said, option = run("fit", "d.csv", *fit, cwd=tmp_path)[1].splitlines()
+    assert f"'day', such as '2024-01-01'; {remedy}, to leave them out, use" in said
+    assert option == "  --ignore day"
+    assert run("fit", "d.csv", *fit, *option.split(), cwd=tmp_path)[1] == ""
+    refuse(
+        "fit", "d.parquet", *fit, cwd=tmp_path, code=1, says=f"holds datetime values (row 1): {remedy} use --ignore."
+    )
+
+
+def test_fit_notes_once_that_nothing_could_be_learnt(tmp_path):
+    (tmp_path / "d.csv").write_text("a,b,class\n" + "1,x,u\n1,x,v\n" * 20)
+    _, err = run("fit", "d.csv", "-t", "class", "--model", "fan", "-o", "m.fan", cwd=tmp_path)
+    assert err.startswith("note: no column tells anything, so each row will get the class shares")
+    assert err.count("\n") == 1

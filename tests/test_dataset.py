@@ -104,7 +104,17 @@ def test_a_column_without_values(write, library):
     assert values(dataset, "x") == values(dataset, "k") == [None, None]
 
 
-@pytest.mark.parametrize("word", ["nan", "inf", "-Infinity", "1_000", "1e999", "0x1", "NA", "1,5"])
+@pytest.mark.parametrize("word", ["inf", "-Infinity", "1e999"])
+def test_infinity_among_numbers_is_refused(write, word):
+    path = write(f"x,class\n1,a\n{word},b\n,a\n")
+    message = refusal(path, target="class")
+    assert all(part in message for part in (path.name, "line 3", repr(word), "'x' is infinite", "missing", "discrete"))
+    assert read_table(path, target="class", discrete=["x"]).kinds == {"x": "discrete"}
+    assert read_table(path, target="class", missing=["", word]).kinds == {"x": "continuous"}
+    assert read_table(write(f"x,class\n1,a\n{word},b\nmany,a\n"), target="class").kinds == {"x": "discrete"}
+
+
+@pytest.mark.parametrize("word", ["nan", "1_000", "0x1", "NA", "1,5"])
 def test_words_that_are_not_numbers(write, word):
     path = write(f'x,class\n1,a\n"{word}",b\n')
     assert read_table(path, target="class").kinds == {"x": "discrete"}
@@ -480,9 +490,10 @@ def test_odd_types_are_refused_by_name(library):
     days = [date(2020, 1, 1), date(2020, 1, 2)]
     for odd in ([[1], [2]], [{"a": 1}, {"a": 2}], [b"1", b"2"], days, [datetime(2020, 1, 1)] * 2):
         frame = frames.DataFrame({"odd": odd, "x": [1, 2]})
-        with pytest.raises(
-            DatasetError, match=r"column 'odd' of mine holds \w+ values \(row 1\): ignore it, or convert it"
-        ):
+        remedy = (
+            "turn them into numbers, such as .*, or ignore it" if isinstance(odd[0], date) else "ignore it, or convert"
+        )
+        with pytest.raises(DatasetError, match=rf"column 'odd' of mine holds \w+ values \(row 1\): {remedy}"):
             from_frame(frame, name="mine")
         assert list(from_frame(frame, name="mine", ignore=["odd"]).kinds) == ["x"]
     dataset = from_frame(frames.DataFrame({"odd": days}), name="mine", discrete=["odd"])

@@ -19,7 +19,7 @@ from fanbayes.decisions.priors import adjust_prior, estimate_prior
 
 
 @parametrize_with_checks([CostSensitiveClassifier(LogisticRegression()), CostSensitiveClassifier(NBClassifier())])
-@pytest.mark.filterwarnings("ignore:columns with fewer than two distinct values")
+@pytest.mark.filterwarnings("ignore::fanbayes.DataWarning")
 def test_estimator_check(estimator, check):
     check(estimator)
 

@@ -467,7 +467,7 @@ def test_a_column_that_tells_nothing(value, few):
     assert clf.explain(with_it[:2]).features == ("x", "colour", "z")
 
 
-@pytest.mark.filterwarnings("ignore:columns with fewer than two distinct values")
+@pytest.mark.filterwarnings("ignore::fanbayes.DataWarning")
 @pytest.mark.parametrize(
     ("X", "y"),
     [
@@ -506,7 +506,7 @@ def test_huge_and_tiny_values(scale, few):
     np.testing.assert_allclose(found.prior + found.contributions.sum(axis=1), found.log_odds, atol=1e-6)
 
 
-@pytest.mark.filterwarnings("ignore:columns with fewer than two distinct values")
+@pytest.mark.filterwarnings("ignore::fanbayes.DataWarning")
 @pytest.mark.parametrize("missing", [np.nan, None])
 def test_everything_missing(missing, few):
     """Of all rows, and of half of them."""

@@ -89,8 +89,9 @@ def test_a_constant_or_empty_column(model, make, value):
 
 def test_nothing_but_constant_columns(model):
     X, y = np.ones((20, 2)), np.arange(20) % 4 // 3
-    with pytest.warns(UserWarning, match="left out: 'x0', 'x1'"):
+    with pytest.warns(UserWarning, match="no column tells anything, so each row will get the class shares") as said:
         clf = model.fit(X, y)
+    assert len(said) == 1
     np.testing.assert_allclose(clf.predict_proba(X), [clf.class_prior_] * 20, rtol=1e-12)
 
 
@@ -128,9 +129,27 @@ def test_every_class_with_one_row(model):
 def test_a_single_class(model, make):
     data, y = columns()
     X = make(data)
-    clf = model.fit(X, np.zeros(len(y)))
+    with pytest.warns(DataWarning, match=r"^y holds only the class 0.0, .* two classes or more$"):
+        clf = model.fit(X, np.zeros(len(y)))
     assert_finite(clf, X)
     np.testing.assert_array_equal(clf.predict_proba(X), np.ones((60, 1)))
+
+
+def test_more_classes_than_a_model_can_have():
+    for labels in (np.arange(65_536), np.arange(65_536).astype(str).astype(object)):
+        with pytest.raises(ValueError, match="y holds 65,536 classes, more than 65,535; give it classes"):
+            NBClassifier().fit(np.zeros((131_072, 1)), np.tile(labels, 2))
+
+
+def test_what_is_no_table():
+    y = [0, 1] * 30
+    for X, says in (
+        ("patients.csv", "X is a text, 'patients.csv'; read the file first"),
+        ({"a": y}, "X is a dict; make a data frame of it"),
+        (np.ma.masked_array(np.ones((60, 2)), mask=True), "X is a masked array"),
+        (pd.DataFrame({"a": pd.period_range("2024-01-01", periods=60, freq="D")}), "column 'a' holds dates or times"),
+    ):
+        refuses(NBClassifier(), TypeError, says, X, y)
 
 
 def test_two_thousand_features(model):
@@ -156,7 +175,7 @@ def test_reading_a_frame_takes_time_in_proportion_to_its_columns(frame):
     assert seconds(12_000) < 50 * seconds(1_000)
 
 
-@pytest.mark.filterwarnings("ignore:columns with fewer than two")
+@pytest.mark.filterwarnings("ignore::fanbayes.DataWarning")
 @pytest.mark.parametrize("n", [1, 2, 3])
 @pytest.mark.parametrize("make", [FANClassifier, FMClassifier])
 def test_fewer_rows_than_components(make, n):
@@ -406,7 +425,10 @@ def test_dates_and_nested_columns(make, values):
         X, name = make({**data, "when": values}), "when"
     else:
         X, name = np.column_stack([make(data), np.fromiter(values, object, 60)]), "x3"
-    message = rf"column '{name}'.*turn it into numbers, strings or categories, or drop it"
+    remedy = (
+        "it into numbers, strings or categories" if isinstance(values[0], (list, dict)) else "them into numbers, such"
+    )
+    message = rf"column '{name}'.*turn {remedy}.*, or drop it"
     for clf in (NBClassifier(), FANClassifier(2, **FEW), FMClassifier(2, **FEW)):
         refuses(clf, TypeError, message, X, y)
     clf = NBClassifier().fit(make({**data, "when": data["x"]}), y)

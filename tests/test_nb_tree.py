@@ -546,7 +546,7 @@ def assert_sound(clf, X):
     np.testing.assert_allclose(np.exp(log_proba), proba, atol=1e-12)
 
 
-@pytest.mark.filterwarnings("ignore:columns with fewer than two")
+@pytest.mark.filterwarnings("ignore::fanbayes.DataWarning")
 @pytest.mark.parametrize("leaf", ["nb", "fan"])
 @pytest.mark.parametrize("n", [1, 2, 3, 9, 11])
 def test_few_rows(n, leaf):
@@ -562,6 +562,7 @@ def test_few_rows_of_large_weight_are_not_split():
     assert_sound(clf, X)
 
 
+@pytest.mark.filterwarnings("ignore::fanbayes.DataWarning")
 def test_one_class_and_a_class_of_one_row():
     X, y = with_holes()
     clf = NBTreeClassifier(random_state=0).fit(X, np.zeros(len(y)))
@@ -572,7 +573,7 @@ def test_one_class_and_a_class_of_one_row():
     assert_sound(clf, X)
 
 
-@pytest.mark.filterwarnings("ignore:columns with fewer than two")
+@pytest.mark.filterwarnings("ignore::fanbayes.DataWarning")
 def test_constant_empty_and_extreme_columns():
     X, y = with_holes()
     noise = np.random.default_rng(0).normal(size=len(y))
@@ -583,7 +584,7 @@ def test_constant_empty_and_extreme_columns():
     np.testing.assert_allclose(clf.predict_proba(nothing), [clf.class_prior_] * 3)
 
 
-@pytest.mark.filterwarnings("ignore:columns with fewer than two")
+@pytest.mark.filterwarnings("ignore::fanbayes.DataWarning")
 def test_nothing_but_constant_columns():
     clf = NBTreeClassifier(random_state=0).fit(np.ones((80, 2)), np.arange(80) % 4 // 3)
     np.testing.assert_allclose(clf.predict_proba(np.ones((2, 2))), [clf.class_prior_] * 2, rtol=1e-12)

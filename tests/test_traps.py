@@ -72,6 +72,40 @@ def test_numbers_that_are_not_few(values):
     assert "few_values" not in traps_of({"a": [*values] * (N // len(values))})
 
 
+@pytest.mark.parametrize(
+    "days",
+    [["2024-01-31", "2024-02-01"], ["31.1.2024", "1.2.2024"], ["1/31/24 9:05 pm", "NA"], ["2024-01-31T09:05:00Z"]],
+    ids=str,
+)
+@pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
+def test_dates_are_text(frame, days):
+    found = traps_of({**ordinary(), "day": [*days, None] * (N // (len(days) + 1))}, frame)
+    assert found["date"].columns == ("day",)
+    assert found["date"].message == f"dates are text, and so categories: 'day', such as {sorted(days)[0]!r}"
+    assert "turn them into numbers, such as the days since" in str(found["date"])
+    assert str(found["date"]).endswith(found["date"].remedy)
+    assert "day" in found["date"].remedy
+
+
+@pytest.mark.parametrize("texts", [["2024-01-31", "never"], ["1.2", "1.3"], ["192.168.1.20", "10.0.0.1"], ["12:30"]])
+def test_texts_that_are_not_dates(texts):
+    assert "date" not in traps_of({**ordinary(), "day": texts * (N // len(texts))})
+
+
+def test_a_day_for_each_row_is_called_a_date_and_no_identifier():
+    days = pd.date_range("2024-01-01", periods=N).strftime("%Y-%m-%d").tolist()
+    assert [*traps_of({**ordinary(), "day": days})] == ["date"]
+
+
+def test_where_no_column_tells_anything_there_is_one_trap():
+    found = traps_of({"a": [1] * N, "b": ["x"] * N})
+    assert [*found] == ["constant"]
+    assert found["constant"].message.startswith("no column tells anything")
+    assert found["constant"].remedy == ""
+    noise = np.random.default_rng(0).normal(size=N)[:, None]
+    assert [w.message.args[0].kind for w in caught(NBClassifier(discretize="mdlp").fit, noise, Y)] == ["constant"]
+
+
 def test_numbers_that_their_user_called_numbers_are_no_trap():
     X = pd.DataFrame({**ordinary(), "code": [1, 2, 3] * 40})
     assert caught(NBClassifier().fit, X, Y)

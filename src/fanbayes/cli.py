@@ -7,6 +7,7 @@ Nothing heavy is imported before a command runs. An error is one sentence on std
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import traceback
@@ -174,9 +175,14 @@ def _print_error(error: Exception) -> None:
     if message.startswith("Usage:"):  # the help, for want of arguments
         print(message, file=sys.stderr)
     else:
-        sentence = printable(" ".join(_without_passwords(message).replace(": Value error, ", ": ").split()))
-        sentence = sentence.removeprefix("Invalid value: ")
+        sentence = _in_plain_words(printable(" ".join(_without_passwords(message).split())))
         print(f"fanbayes: {sentence}{'' if sentence[-1:] in '.?!' else '.'}", file=sys.stderr)
+
+
+def _in_plain_words(sentence: str) -> str:
+    """A sentence of Typer's or Pydantic's as this program would say it."""
+    sentence = re.sub(r"^Invalid value(?: for '?([^':]+)'?)?: (?:Value error, )?", r"\1: ", sentence).removeprefix(": ")
+    return re.sub(r": Input should be (a valid )?(.*?)(, unable to parse .*)?$", r" must be \1\2", sentence)
 
 
 def _without_passwords(text: str) -> str:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from fanbayes.commands.rows import Reading
 
 _DEFAULT_FOLDS = 10
+_ALWAYS = (Model.NB, Model.FM, Model.FAN, Model.FAN_CV)  # what others are compared with
 _OF_SHARES = ("accuracy", "conditional_entropy", "brier")  # measures that tell something of them
 
 
@@ -46,7 +47,12 @@ def evaluate(
         ),
     ] = None,
     model: Annotated[
-        list[Model] | None, typer.Option("--model", help="Model to compare beside NB, FM, FAN and FAN CV; repeatable.")
+        list[str] | None,
+        typer.Option(
+            "--model",
+            metavar="A,B",
+            help=f"Models to compare beside NB, FM, FAN and FAN CV: {', '.join(m for m in Model if m not in _ALWAYS)}.",
+        ),
     ] = None,
     against: Annotated[
         list[str] | None,
@@ -95,6 +101,7 @@ def evaluate(
     and what each class gets. Nothing is written unless --out or --html asks for it.
     """
     _check_outputs(out, html, source, rows, train)
+    models = [options.model_named(name) for name in options.names(model)]
     from fanbayes.commands.rows import Reading
 
     reading = Reading(missing, separator, encoding, decimal)
@@ -124,8 +131,8 @@ def evaluate(
             "random_state": seed,
             "n_jobs": jobs or -1,
         }
-        names = [Model.NB, Model.FM, Model.FAN, Model.FAN_CV, *(model or ())]
-        result = _cross_validate(source, target, reading, columns, names, settings, peers, folds or _DEFAULT_FOLDS)
+        models = [*_ALWAYS, *models]
+        result = _cross_validate(source, target, reading, columns, models, settings, peers, folds or _DEFAULT_FOLDS)
     tell(result, out, html, json)
 
 

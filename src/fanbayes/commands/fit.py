@@ -16,6 +16,7 @@ from fanbayes.commands.options import Model
 from fanbayes.commands.output import (
     WrongUse,
     duration,
+    note,
     print_json,
     print_table,
     require_target,
@@ -40,8 +41,8 @@ def fit(
     out: Annotated[
         Path, typer.Option("--out", "-o", help="File of the model to write; '-' is standard output.", metavar="MODEL")
     ],
-    model: Annotated[
-        Model | None,
+    named: Annotated[
+        str | None,
         typer.Option(
             "--model",
             metavar="NAME",
@@ -88,7 +89,7 @@ def fit(
     Rows without a label are learnt from as well, by the models of EM. A column is continuous if
     each of its values is a number, else discrete.
     """
-    model, is_named = model or Model.FAN_CV, model is not None
+    model = Model.FAN_CV if named is None else options.model_named(named)
     _check_options(
         model,
         {
@@ -106,7 +107,7 @@ def fit(
         require_target(out, *map(Path, data))
     from fanbayes.commands.candidates import candidates, print_choice
     from fanbayes.commands.models import IN_MEMORY, classifier, takes
-    from fanbayes.commands.rows import Reading, read_training
+    from fanbayes.commands.rows import Reading, read_training, require_two_classes
     from fanbayes.commands.show import print_members, score_text
     from fanbayes.commands.traps import note_batch_traps, note_training_traps
     from fanbayes.data.frames import rows_of
@@ -157,7 +158,9 @@ def fit(
             clf.fit(table.batches, target)
     seconds = time.perf_counter() - began
     clf.set_params(verbose=False)
+    clf._missing_texts = tuple(options.names(missing))
     if not isinstance(table, Dataset):
+        require_two_classes(table, clf.classes_.tolist())
         note_batch_traps(table, clf.schema_)
     save(clf, "/dev/stdout" if is_piped else out)
     if json:
@@ -165,7 +168,7 @@ def fit(
         return
     if isinstance(clf, FANClassifierCV):
         print_members(console, rows_of(clf.members_))
-        if not is_named:
+        if named is None:
             console.print("No model is named, so this is fan-cv, an average. For one to look into: --model fan.")
         console.print(f"Log score of rows held out: {score_text(clf.log_score_)}.")
     elif isinstance(clf, NetworkClassifier):
@@ -251,7 +254,9 @@ def _print_table(
     else:
         n = table.batches.n_rows
         length = "" if n is None else f"{n:,} rows, "
-        console.print(f"{table.name}: {length}{len(columns)} features, read in batches.")
+        console.print(
+            f"{table.name}: {length}{len(columns)} feature{'s' if len(columns) != 1 else ''}, read in batches."
+        )
     console.print()
     headers = ["column", "taken for", "because", *(["holds", "missing"] if isinstance(table, Dataset) else [])]
     rows = [
@@ -274,6 +279,9 @@ def _print_classes(console: Console, dataset: Dataset, learns_all: bool) -> None
     n_features = len(dataset.kinds)
     console.print(f"{dataset.name}: {len(dataset.y)} rows, {n_features} feature{'s' if n_features != 1 else ''}.")
     console.print(f"Classes in {dataset.target!r}: {shortened(classes, 12)}.")
+    n_labelled = len(dataset.y) - n_unlabelled
+    if n_labelled > 20 and 2 * len(classes) > n_labelled:  # with few rows that may be chance
+        note(f"most rows have a class of their own, as identifiers and measurements do: is {dataset.target!r} right?")
     if n_unlabelled:
         console.print(f"Rows without a label, {'learnt from as well' if learns_all else 'left out'}: {n_unlabelled}.")
 

@@ -41,6 +41,14 @@ class Model(StrEnum):
         }.get(self.value, self.value.upper())
 
 
+def model_named(name: str) -> Model:
+    """The model of a name."""
+    try:
+        return Model(name.strip().lower())
+    except ValueError:
+        raise WrongUse(f"--model {name!r:.60}: there are {', '.join(Model)}.") from None
+
+
 _FORMATS = "CSV, ARFF (each also .gz, .xz, .bz2), Excel, Parquet or Arrow"
 _SEVERAL = (
     f"{_FORMATS}; several files, a folder or a pattern such as 'claims/*.parquet' are one table; '-' is standard "

@@ -7,7 +7,7 @@ import io
 import json as json_text
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -92,9 +92,16 @@ def predict(
     given_prior = None if prior is None else parse_prior(prior)
 
     from fanbayes.commands.rows import Reading, joined, rows_for
+    from fanbayes.decisions.costs import read_costs
+    from fanbayes.decisions.priors import read_prior
     from fanbayes.files.model_file import load
 
     clf = load(model)
+    if given_costs is not None:  # what does not fit the classes is refused before anything is read
+        _checked("--costs", read_costs, given_costs, clf.classes_)
+    new_prior = (
+        None if given_prior in (None, "estimate") else _checked("--prior", read_prior, given_prior, clf.classes_)
+    )
     reading = Reading(missing, separator, encoding, decimal)
     parts = rows_for(clf, rows, query, reading, keep=options.names(keep), allow_missing_columns=allow_missing_columns)
     texts = [name for name, kind in parts.kept.items() if kind == "discrete"]
@@ -104,7 +111,7 @@ def predict(
         for X, kept in [joined([*parts])] if given_prior == "estimate" else parts:
             log_proba = clf.predict_log_proba(X)
             if given_prior is not None:
-                log_proba = _shifted(log_proba, clf.classes_, clf.class_prior_, given_prior)
+                log_proba = _shifted(log_proba, clf.classes_, clf.class_prior_, new_prior)
             decided = _decided(log_proba, clf.classes_, given_costs)
             for name in kept:
                 if name in decided:
@@ -134,19 +141,24 @@ class _Screen:
         sys.stdout.write("\n".join(map(printable, text.split("\n"))) if sys.stdout.isatty() else text)
 
 
-def _shifted(log_proba: NDArray[Any], classes: NDArray[Any], old: NDArray[Any], given: Any) -> NDArray[Any]:
-    """Log p(c | x) under another class prior, given or to be estimated."""
-    from fanbayes.decisions.priors import adjust_prior, estimate_prior, read_prior
+def _checked(option: str, read: Callable[..., Any], *given: Any) -> Any:
+    """What an option says; refused if it does not fit the model's classes."""
+    try:
+        return read(*given)
+    except ValueError as error:
+        raise WrongUse(f"{option}: {error}.") from None
 
-    if given == "estimate":
+
+def _shifted(
+    log_proba: NDArray[Any], classes: NDArray[Any], old: NDArray[Any], new: NDArray[Any] | None
+) -> NDArray[Any]:
+    """Log p(c | x) under another class prior, given or else estimated."""
+    from fanbayes.decisions.priors import adjust_prior, estimate_prior
+
+    if new is None:
         new = estimate_prior(log_proba, old, log=True).prior
         shares = ", ".join(f"{label} {p:.3g}" for label, p in zip(classes.tolist(), new))
         note(f"class balance estimated from the rows, assuming label shift: {shares}.")
-    else:
-        try:
-            new = read_prior(given, classes)
-        except ValueError as error:
-            raise WrongUse(f"--prior: {error}.") from None
     return adjust_prior(log_proba, old, new, log=True)
 
 
@@ -159,10 +171,7 @@ def _decided(log_proba: NDArray[Any], classes: NDArray[Any], costs: Any) -> dict
     labels, proba = classes.tolist(), np.exp(log_proba)
     columns: dict[str, list[Any]] = {"class": [labels[k] for k in np.argmax(log_proba, axis=1)]}
     if costs is not None:
-        try:
-            found = decide(proba, classes, costs)
-        except ValueError as error:
-            raise WrongUse(f"--costs: {error}.") from None
+        found = decide(proba, classes, costs)
         columns = {"decision": found.decision.tolist(), "expected_cost": found.cost.tolist()}
     return columns | {f"p({label})": proba[:, k].tolist() for k, label in enumerate(labels)}
 

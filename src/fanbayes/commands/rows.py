@@ -18,12 +18,12 @@ from fanbayes.commands.output import WrongUse, note, progress, shortened, warnin
 from fanbayes.commands.traps import note_trap
 from fanbayes.data.batches import Batches
 from fanbayes.data.schema import Column
-from fanbayes.data.sources import Level, kind_of
+from fanbayes.data.sources import DATES, Level, kind_of
 from fanbayes.data.traps import Unseen, absent_trap, unseen_trap
 from fanbayes.estimators.tabular import TableClassifier
 from fanbayes.estimators.validation import read_bytes
 from fanbayes.files import tables
-from fanbayes.files.columns import Roles
+from fanbayes.files.columns import Roles, require_classes
 from fanbayes.files.dataset import MISSING, Dataset, column_names, near, read_table
 from fanbayes.files.tables import BatchTable, TooLarge, open_table
 from fanbayes.files.text import DatasetError, Kind, NoTable, RoleError
@@ -42,6 +42,7 @@ _LEARNING = {
     "infinite": "correct it, or use --discrete",
     "not_numeric": "store it as numbers, or leave it out of --continuous",
     "regression": "if they are codes, use --discrete TARGET",
+    "dates": f"{DATES}, or use --ignore",
     "objects": "use --ignore, or convert it to numbers or text",
     "unnamed": f"name it or use --ignore '' {_HEADER}",
     "same_name": f"rename them or use --ignore {_HEADER}",
@@ -51,6 +52,7 @@ _USING = {
     "not_finite": "correct it, or use --missing",
     "infinite": "correct it",
     "not_numeric": "store it as numbers",
+    "dates": f"{DATES}, as in training",
     "objects": "convert it to numbers or text",
     "unnamed": f"name it {_HEADER}",
     "same_name": f"rename them {_HEADER}",
@@ -66,9 +68,9 @@ class Reading:
     encoding: str | None
     decimal: str
 
-    def settings(self) -> dict[str, Any]:
-        """The same for `read_table`."""
-        return vars(self) | {"missing": [*MISSING, *names(self.missing)]}
+    def settings(self, known: Collection[str] = ()) -> dict[str, Any]:
+        """The same for `read_table`; `known` are further texts for a missing value, which a model has learnt with."""
+        return vars(self) | {"missing": [*MISSING, *known, *names(self.missing)]}
 
 
 def read_labelled(path: Path, target: str, reading: Reading, **columns: list[str] | None) -> Dataset:
@@ -118,6 +120,12 @@ def read_training(
                 f"{model.value} learns from rows in memory, and {error}: give --memory more, or fewer rows, or choose "
                 "--model fan."
             ) from None
+
+
+def require_two_classes(table: BatchTable, classes: Collection[str]) -> None:
+    """Refuse batches whose rows, now that all are known, are of one class."""
+    with _faults(table.target):
+        require_classes(classes, Roles(table.name, table.target))
 
 
 @contextmanager
@@ -248,7 +256,7 @@ def rows_for(
     needed = {column.name for column in columns}
     extra = [name for name in keep if name not in needed]
     with _faults():
-        table = open_table(sources, query, once=True, **reading.settings())
+        table = open_table(sources, query, once=True, **reading.settings(clf._missing_texts))
         present = table.columns
         absent = _absent_columns(table.name, present, [column.name for column in columns], extra, allow_missing_columns)
         there = [column for column in columns if column.name not in absent]

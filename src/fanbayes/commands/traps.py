@@ -17,6 +17,7 @@ _OPTIONS: dict[TrapKind, str] = {
     "few_values": "--discrete COLUMNS",
     "identifier": "--ignore COLUMNS",
     "constant": "--ignore COLUMNS",
+    "date": "--ignore COLUMNS",
     "missing_text": "--missing TEXTS",
     "decimal_comma": "--decimal ,",
 }
@@ -47,7 +48,7 @@ def note_batch_traps(table: BatchTable, schema: Schema) -> None:
 def note_trap(trap: Trap) -> None:
     """Note one kind of trap; its remedy is a line of its own, to be pasted."""
     option = _OPTIONS.get(trap.kind, "").replace("COLUMNS", pasted(trap.columns)).replace("TEXTS", pasted(trap.texts))
-    if option:
+    if option and trap.remedy:
         note(f"{trap.message}; {trap.condition}, use", paste=option)
     else:
         note(f"{trap.message}.")

@@ -7,8 +7,10 @@ it comes from. Nothing downstream of `fanbayes.data` knows data frames.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import date, time, timedelta
 from typing import Any, Literal, Protocol
 
 import narwhals as nw
@@ -33,6 +35,9 @@ _NUMPY_TYPES: dict[type[nw.dtypes.DType], np.dtype[Any]] = {
 }
 
 _REMEDY = "turn it into numbers, strings or categories, or drop it"
+DATES = "turn them into numbers, such as the days since one of them or the month"
+_TIMES = (date, time, timedelta, np.datetime64, np.timedelta64)
+_TYPES_OF_TIMES = re.compile("date|time|duration|period", re.IGNORECASE)
 
 
 class Source(Protocol):
@@ -319,6 +324,8 @@ def array_source(values: NDArray[Any], name: str, dtype: str | None = None) -> S
         return ObjectColumn(name, _plain(values, str), dtype)
     if all(issubclass(t, (bool, np.bool_)) for t in types):
         return ObjectColumn(name, _plain(values, bool), dtype)
+    if any(issubclass(t, _TIMES) for t in types):
+        raise TypeError(_unsupported(name, " and ".join(sorted(t.__name__ for t in types))))
     if any(issubclass(t, str) for t in types):
         found = " and ".join(sorted(t.__name__ for t in types))
         raise ValueError(
@@ -400,7 +407,8 @@ def series_source(series: nw.Series[Any], name: str) -> Source:
         return SeriesColumn(name, series, str(dtype), "symbols")
     if dtype == nw.Object:
         return array_source(np.fromiter(series.to_list(), object, len(series)), name)
-    raise TypeError(_unsupported(name, str(dtype)))
+    known = dtype if dtype != nw.Unknown else getattr(series.to_native(), "dtype", dtype)
+    raise TypeError(_unsupported(name, str(known)))
 
 
 def _category_source(series: nw.Series[Any], name: str) -> Source:
@@ -498,4 +506,6 @@ def not_unicode(name: str) -> str:
 
 
 def _unsupported(name: str, dtype: str) -> str:
+    if _TYPES_OF_TIMES.match(dtype):
+        return f"column {name!r} holds dates or times ({dtype}); {DATES}, or drop it"
     return f"column {name!r} has type {dtype}, which is neither a number nor a category; {_REMEDY}"

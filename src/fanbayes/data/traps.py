@@ -16,12 +16,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fanbayes.data.schema import Column, Schema
-from fanbayes.data.sources import Level, Source
+from fanbayes.data.sources import DATES, Level, Source
 from fanbayes.data.table import EncodedTable
 from fanbayes.data.warning import warn
 
 TrapKind = Literal[
-    "few_values", "identifier", "missing_text", "decimal_comma", "constant", "weights", "unseen", "absent"
+    "few_values",
+    "identifier",
+    "missing_text",
+    "decimal_comma",
+    "date",
+    "constant",
+    "one_class",
+    "weights",
+    "unseen",
+    "absent",
 ]
 
 # Most different whole numbers that may be codes, and how many rows there are for each at least. On 76 classic sets
@@ -42,6 +51,10 @@ _MISSING_TEXTS = frozenset({"", "?", "na", "n/a", "#n/a", "<na>", "nan", "null"}
 # Most odd texts in a column that else holds numbers, as a number and as a share, and the least number of numbers.
 _MOST_ODD, _ODD_SHARE, _LEAST_NUMBERS = 5, 0.2, 10
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
+# Days as 2024-01-31, 31.1.2024 or 1/31/24, with or without a time.
+_DATE = re.compile(
+    r"\s*(\d{4}([-/.])\d\d?\2\d\d?|\d\d?([-/.])\d\d?\3(\d\d){1,2})([T ]+\d\d?:\d\d\S*( ?[AaPp][Mm])?)?\s*"
+)
 _MOST_LISTED = 10
 
 
@@ -123,7 +136,7 @@ def training_traps(
     """
     columns = list(zip(schema.columns, sources))
     guessed = [(c, source) for c, source in columns if c.name not in declared]
-    as_text = [_missing_texts(schema, columns, declared), _decimal_commas(guessed)]
+    as_text = [_missing_texts(schema, columns, declared), _decimal_commas(guessed), _dates(schema, guessed)]
     numbers = {name for trap in as_text if trap is not None for name in trap.columns}
     found = [
         _few_values(schema, guessed),
@@ -206,8 +219,7 @@ def _decimal_commas(columns: Columns) -> Trap | None:
     found: dict[str, str] = {}
     for column, _ in columns:
         if column.kind == "discrete" and column.has_strings:
-            texts = [str(level) for level in column.levels]
-            texts = [text for text in texts if text.strip().casefold() not in _MISSING_TEXTS]
+            texts = _known_texts(column)
             example = next((text for text in texts if "," in text), None)
             if example is not None and all(_NUMBER.fullmatch(text.replace(",", ".", 1)) for text in texts):
                 found[column.name] = f"{column.name!r}, such as {example!r:.60}"
@@ -215,8 +227,28 @@ def _decimal_commas(columns: Columns) -> Trap | None:
     return _trap("decimal_comma", found, message, "to have numbers", "decimal=',' in pandas.read_csv")
 
 
+def _dates(schema: Schema, columns: Columns) -> Trap | None:
+    found: dict[str, str] = {}
+    for column, source in columns:
+        if column.kind == "discrete" and column.has_strings and source.declared is None:
+            texts = _known_texts(column)
+            if texts and all(map(_DATE.fullmatch, texts)):
+                found[column.name] = f"{column.name!r}, such as {texts[0]!r:.60}"
+    condition = f"{DATES}, or, to leave them out"
+    return _trap("date", found, "dates are text, and so categories", condition, _dropped(schema, [*found]))
+
+
+def _known_texts(column: Column) -> list[str]:
+    """Categories as text, without those that usually mean "missing"."""
+    texts = (str(level) for level in column.levels)
+    return [text for text in texts if text.strip().casefold() not in _MISSING_TEXTS]
+
+
 def _constant(schema: Schema) -> Trap | None:
     found = {name: repr(name) for name in schema.constant}
+    if not (schema.indicates or any(column.is_informative for column in schema.columns)):
+        message = "no column tells anything, so each row will get the class shares: all have one value or interval"
+        return Trap("constant", tuple(column.name for column in schema.columns), message)
     message = "columns with fewer than two distinct values tell nothing and are left out"
     return _trap("constant", found, message, "to be rid of them", _dropped(schema, [*found]))
 
@@ -232,6 +264,12 @@ def _weights(weights: NDArray[np.float64] | None) -> Trap | None:
         "if they are relative",
         "sample_weight=w * (len(w) / w.sum())",
     )
+
+
+def one_class_trap(label: object) -> Trap:
+    """The trap of rows that are all of one class, or have no label."""
+    message = f"y holds only the class {label!r:.60}, which every row will get; a classifier needs two classes or more"
+    return Trap("one_class", (), message)
 
 
 # ---------------------------------------------------------------- in prediction

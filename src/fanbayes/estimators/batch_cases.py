@@ -24,7 +24,14 @@ from fanbayes.data.traps import training_traps, warn_of
 from fanbayes.data.views import View, with_sources
 from fanbayes.estimators.progress import steps
 from fanbayes.estimators.sampled import Sample, draw_of, sample_of
-from fanbayes.estimators.validation import MOST_CASES, classes_of, finite_weights, is_labelled, read_labels
+from fanbayes.estimators.validation import (
+    MOST_CASES,
+    classes_of,
+    finite_weights,
+    is_labelled,
+    read_labels,
+    require_classes,
+)
 from fanbayes.learning.data import InMemoryData
 from fanbayes.learning.ensembles.race import Elsewhere
 
@@ -243,8 +250,7 @@ def summarise_parts(
         is_weighted |= part.weights is not None
     if total is None or first is None:
         raise ValueError("the table has no rows that count: give it rows, with labels and positive weights")
-    if len(total.classes) == 0:
-        raise ValueError("no row has a label; give at least one row of y a class")
+    require_classes(len(total.classes))
     if total.weight > MOST_CASES:
         raise ValueError(
             f"the sum of sample_weight is larger than {MOST_CASES:g}; divide all weights by the largest of them"

@@ -39,6 +39,7 @@ from fanbayes.estimators.validation import (
     read_bytes,
     read_labels,
     read_weights,
+    require_classes,
 )
 from fanbayes.learning.data import TrainingData
 from fanbayes.learning.ensembles.race import Elsewhere
@@ -294,8 +295,7 @@ def dask_cases(estimator: Any, X: Any, y: Any, sample_weight: Any, groups: Any =
     with blaming(summaries):
         told = summaries.watched("reading partitions", bool(estimator.verbose)).sum()
     summary, lengths = told.summary, list(told.lengths)
-    if not len(summary.classes):
-        raise ValueError("no row has a label; give at least one row of y a class")
+    require_classes(len(summary.classes))
     columns = summary.columns
     distributions = estimator._distributions([c.name for c in columns], [c.is_category for c in columns])
     memory = read_bytes("memory", estimator.memory)

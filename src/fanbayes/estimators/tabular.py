@@ -24,7 +24,7 @@ from fanbayes.data.sources import Source
 from fanbayes.data.state import Arrays, State
 from fanbayes.data.storage import pieces
 from fanbayes.data.table import EncodedTable, encode_table, learn_table
-from fanbayes.data.traps import Unseen, training_traps, unseen_categories, unseen_trap, warn_of
+from fanbayes.data.traps import Unseen, one_class_trap, training_traps, unseen_categories, unseen_trap, warn_of
 from fanbayes.data.views import Encodings, TrainingTable, training_table
 from fanbayes.estimators import batched
 from fanbayes.estimators.batch_cases import BatchCases, batches_of, read_parts, summarise_parts
@@ -122,6 +122,8 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     # Columns that `fit` was told are no features: target, weights, groups. Rows to predict may have them still.
     _beside: tuple[str, ...] = field(default=(), init=False)
+    # Texts that meant a missing value in the files that it was learnt from, beside those that always do.
+    _missing_texts: tuple[str, ...] = field(default=(), init=False)
     classes_: NDArray[Any] = field(init=False)
     schema_: Schema = field(init=False)
 
@@ -167,7 +169,10 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _fit_whole(self, *given: Any) -> Self:
         """`_fit`; if it fails, nothing has changed."""
         self._whole(self._fit, *given)
+        if len(self.classes_) == 1:
+            warn_of([one_class_trap(self.classes_.tolist()[0])])
         self._beside = tuple(column for column in given[1:] if isinstance(column, str))
+        self._missing_texts = ()
         return self
 
     def _whole(self, learn: Callable[..., Self], *given: Any) -> Self:

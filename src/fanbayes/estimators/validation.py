@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
+from os import PathLike
 from typing import Any
 
 import narwhals as nw
@@ -18,6 +19,7 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from fanbayes.arrays import Floats
 from fanbayes.data.batches import as_batches
+from fanbayes.data.schema import MAX_LEVELS
 from fanbayes.data.sources import Source, array_sources, frame_sources, is_missing, without_encodings
 from fanbayes.data.traps import absent_trap, warn_of
 
@@ -129,6 +131,12 @@ def read_rows(estimator: Any, X: Any, *, reset: bool, training: bool = False) ->
         raise TypeError("X is a table that is read in batches, and this needs rows in memory; give it X.head(1000)")
     frame = as_frame(X)
     if frame is None:
+        if isinstance(X, (str, PathLike)):
+            raise TypeError(f"X is a text, {_short(X)}; read the file first, for example pandas.read_csv(X)")
+        if type(X) is dict:  # as sparse arrays may be, too
+            raise TypeError("X is a dict; make a data frame of it, for example pandas.DataFrame(X)")
+        if isinstance(X, np.ma.MaskedArray):
+            raise TypeError("X is a masked array, of which NumPy forgets the mask; give X.astype(float).filled(np.nan)")
         if isinstance(X, (list, tuple)):
             array = _array("X", X)
             # NumPy makes text of numbers beside text, and of NaN.
@@ -239,8 +247,7 @@ def is_labelled(y: NDArray[Any]) -> NDArray[np.bool_]:
 def encode_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int32]]:
     """Classes in order, and the class of each row (n_rows,), -1 where it is unlabelled."""
     classes, labels = classes_of(y)
-    if len(classes) == 0:
-        raise ValueError("no row has a label; give at least one row of y a class")
+    require_classes(len(classes))
     return classes, labels
 
 
@@ -270,6 +277,16 @@ def classes_of(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int32]]:
     labels = np.full(len(y), -1, dtype=np.int32)
     labels[labelled] = codes
     return classes, labels
+
+
+def require_classes(n_classes: int) -> None:
+    """Refuse labels without a class, or with as many as only identifiers or numbers to be predicted have."""
+    if n_classes == 0:
+        raise ValueError("no row has a label; give at least one row of y a class")
+    if n_classes > MAX_LEVELS:
+        raise ValueError(
+            f"y holds {n_classes:,} classes, more than {MAX_LEVELS:,}; give it classes, not identifiers or measurements"
+        )
 
 
 def labels_among(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.int32]:

@@ -264,7 +264,9 @@ def single_network(model: CompiledModel, what: str) -> CompiledNetwork:
         If it is an average.
     """
     if isinstance(model.predictor, CompiledAverage):
-        raise ValueError(f"a {what} holds a single network, and {model.classifier} is an average; fit a single one")
+        raise ValueError(
+            f"a {what} holds a single network, and {model.classifier} is an average; fit a single one, for example FAN"
+        )
     return model.predictor
 
 

@@ -17,6 +17,7 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from fanbayes.data.schema import MAX_LEVELS
 from fanbayes.files.text import DatasetError, Kind, RoleError, quoted
 
 FRAMES: tuple[Literal["pandas", "polars"], ...] = ("pandas", "polars")
@@ -153,8 +154,8 @@ def labels_of(series: nw.Series[Any], where: str, *, dates: bool) -> NDArray[np.
     labels = np.full(len(series), None, object)
     for row, (value, null) in enumerate(zip(series.to_list(), series.is_null().to_list())):
         if not null and not isinstance(value, known):
-            kind = type(value).__name__
-            raise DatasetError(f"{where} holds {kind} values (row {row + 1}):", "objects")
+            kind, remedy = type(value).__name__, "dates" if isinstance(value, _DATES) else "objects"
+            raise DatasetError(f"{where} holds {kind} values (row {row + 1}):", remedy)
         if not null and value == value:
             whole = isinstance(value, float) and value.is_integer()
             labels[row] = str(int(value) if whole else value)
@@ -215,8 +216,13 @@ def class_names(texts: Collection[str], roles: Roles, is_text: bool, decimal: st
 
 
 def require_classes(classes: Collection[str], roles: Roles) -> None:
-    """Refuse a target with fewer than two classes."""
+    """Refuse a target with fewer than two classes, or with more than a model can have."""
+    where = f"column {quoted(roles.target)} of {roles.table}"
+    if len(classes) > MAX_LEVELS:
+        raise RoleError(
+            f"{where} holds {len(classes):,} classes, more than {MAX_LEVELS:,}: name a column of classes, not of "
+            "identifiers or measurements."
+        )
     if len(classes) < 2:
         found = f"only the class {quoted(next(iter(classes)))}" if classes else "no label"
-        where = f"column {quoted(roles.target)} of {roles.table}"
         raise RoleError(f"{where} holds {found}: a classifier needs two classes or more.")

@@ -212,7 +212,9 @@ def _dataset(name: str, columns: dict[str, Column], roles: Roles, decimal: str =
     """Set the labels and the partition apart from the features."""
     features = {key: column for key, column in columns.items() if key not in (roles.target, roles.split)}
     if not features:
-        raise DatasetError(f"{roles.table} has no feature left.")
+        raise DatasetError(
+            f"{roles.table} has no feature left: a model needs a column beside the target and those left out."
+        )
     n_rows = len(next(iter(features.values())).values)
     if not n_rows:
         raise DatasetError(f"{roles.table} has column names but no rows.")

@@ -77,7 +77,10 @@ def save(clf: TableClassifier, path: Path) -> None:
         If the file cannot be written.
     """
     if type(clf) not in _CLASSIFIERS.values():
-        raise TypeError(f"save takes a fitted {', '.join(_CLASSIFIERS)}; got {type(clf).__name__}")
+        raise TypeError(
+            f"save takes a classifier of fanbayes, and this is a {type(clf).__name__}; of a pipeline save the last "
+            "step, pipeline[-1], and of a search search.best_estimator_, or keep the whole with joblib.dump"
+        )
     check_is_fitted(clf)
     try:
         data = pack(*to_state(clf))
@@ -120,6 +123,7 @@ def to_state(clf: TableClassifier) -> State:
         "schema": clf.schema_.to_json(),
         "named": hasattr(clf, "feature_names_in_"),
         "beside": list(clf._beside),
+        "missing_texts": list(clf._missing_texts),
     }
     learnt, arrays = clf._to_state()
     return plain(header | learnt), arrays
@@ -135,11 +139,17 @@ def from_state(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Table
     clf.n_features_in_ = len(clf.schema_.columns)
     if entry(header, "named", bool):
         clf.feature_names_in_ = np.array([c.name for c in clf.schema_.columns], dtype=object)
-    beside = entry({"beside": []} | header, "beside", list)
-    require(all(type(name) is str for name in beside), "its names of columns are damaged")
-    clf._beside = tuple(beside)
+    clf._beside = _texts(header, "beside", "its names of columns are damaged")
+    clf._missing_texts = _texts(header, "missing_texts", "its texts for a missing value are damaged")
     clf._set_state(header, arrays)
     return clf
+
+
+def _texts(header: dict[str, Any], name: str, flaw: str) -> tuple[str, ...]:
+    """Texts that a header lists; files of older versions may not have them."""
+    texts = entry({name: []} | header, name, list)
+    require(all(type(text) is str for text in texts), flaw)
+    return tuple(texts)
 
 
 def _setting(name: str, value: Any) -> Any:

@@ -18,6 +18,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, TextIO, TypeAlias, cast
 
+from fanbayes.data.sources import DATES
+
 Kind: TypeAlias = Literal["discrete", "continuous"]
 
 SEPARATORS = ",;\t|"
@@ -36,6 +38,7 @@ REMEDIES = {
     "infinite": "correct it, or declare the column discrete",
     "not_numeric": "store it as numbers, or do not call it continuous",
     "regression": "if they are codes, declare it discrete",
+    "dates": f"{DATES}, or ignore it",
     "objects": "ignore it, or convert it to numbers or text",
     "unnamed": "name it or ignore '' (does the first line hold the names?)",
     "same_name": "rename or ignore them (does the first line hold the names?)",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -151,15 +152,21 @@ class GrowingColumn:
         return numbers
 
     def _become_text(self, block: Block, fields: Sequence[str]) -> None:
-        line, text = next(
+        odd = [
             (line, text)
             for line, text in zip(block.lines, fields)
             if parse_numbers([text], self.missing, self.decimal) is None
-        )
+        ]
+        line, text = odd[0]
         if self.kind == "continuous":
             raise (RoleError if self.reason == "declared" else DatasetError)(
                 f"{block.table}, line {line}: {quoted(text)} in the continuous column {quoted(self.name)} is not a "
                 "finite number:",
+                "not_finite",
+            )
+        if all(_is_infinite(text) for _, text in odd) and len(odd) < len(fields):  # else it is a word among words
+            raise DatasetError(
+                f"{block.table}, line {line}: {quoted(text)} among the numbers of {quoted(self.name)} is infinite:",
                 "not_finite",
             )
         where = f"line {line} of {block.table}" if self.several else f"line {line}"
@@ -178,6 +185,14 @@ class GrowingColumn:
         if self.kind is None:
             self.reason = "no value at all" if np.isnan(values).all() else "every value is a number"
         return Column("continuous", self.reason, values)
+
+
+def _is_infinite(text: str) -> bool:
+    """Whether a text stands for a number beyond all that a float holds, as inf and 1e999 do."""
+    try:
+        return math.isinf(float(text))
+    except ValueError:
+        return False
 
 
 def text_columns(files: TextFiles, roles: Roles) -> dict[str, Column]:
