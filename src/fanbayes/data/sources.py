@@ -333,6 +333,20 @@ class SeriesColumn:
         return np.asarray(codes.to_numpy())
 
 
+def compact(source: Source) -> NumericColumn | CategoryColumn:
+    """The same column in arrays of its own, a byte or two for each category: to be kept, or sent elsewhere."""
+    if isinstance(source, NumericColumn):
+        return replace(source, values=source.values.copy())
+    if isinstance(source, CategoryColumn):
+        codes, levels, cases = source.values, source.categories, source.cases
+    else:
+        levels = source.distinct() if source.declared is None else source.declared
+        found = source.codes(levels)
+        codes, cases = np.where(found < len(levels), found, -1), None
+    codes = codes.astype(np.min_scalar_type(-max(1, len(levels))), copy=False)
+    return CategoryColumn(source.name, codes, source.dtype, levels, source.declared, cases)
+
+
 def array_sources(X: NDArray[Any], names: Sequence[str]) -> Iterator[Source]:
     """Columns of a two-dimensional NumPy array.
 
@@ -510,8 +524,9 @@ def _dictionary_source(values: Any, name: str, dtype: str) -> CategoryColumn:
     cases = np.bincount(codes, minlength=len(entries))
     seen = sorted({entry for entry, n in zip(entries, cases) if n and entry is not None})
     place = {level: k for k, level in enumerate(seen)}
-    new_code = np.array([-1 if entry is None else place.get(entry, -1) for entry in entries], dtype=np.int32)
-    of_each = np.bincount(new_code + 1, cases, len(seen) + 1).astype(np.intp).tolist()
+    codes_of_entries = [-1 if entry is None else place.get(entry, -1) for entry in entries]
+    new_code = np.array(codes_of_entries, dtype=np.min_scalar_type(-max(1, len(seen))))
+    of_each = np.bincount(np.array(codes_of_entries) + 1, cases, len(seen) + 1).astype(np.intp).tolist()
     return CategoryColumn(name, new_code[codes], dtype, seen, cases=of_each)
 
 

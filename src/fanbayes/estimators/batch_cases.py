@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import compress
@@ -50,10 +50,8 @@ class Part(NamedTuple):
     groups: list[Any] | None
 
     def checksums(self) -> NDArray[np.uint64]:
-        """Of each feature, then of the labels and weights (n_features + 2,); those of all parts add up."""
-        labels = CategoryColumn("", self.labels, "", self.classes.tolist())
-        weights = 0 if self.weights is None else NumericColumn("", self.weights - 1.0, "").checksum()
-        return np.array([*(s.checksum() for s in (*self.sources, labels)), weights], dtype=np.uint64)
+        """What its rows add to the checksums of the table."""
+        return checksums(self.sources, self.classes, self.labels, self.weights)
 
 
 @dataclass(frozen=True)
@@ -107,6 +105,15 @@ class Parts:
         found: list[Any] = list(frame_sources(rows))
         sources = [replace(s, dtype="String", declared=None) if s.name in self.texts else s for s in found]
         return Part(batch.where, rows, sources, classes, labels, weights, groups)
+
+
+def checksums(
+    sources: Sequence[Source], classes: NDArray[Any], labels: NDArray[np.int32], weights: Floats | None
+) -> NDArray[np.uint64]:
+    """Of each feature, then of the labels and weights (n_features + 2,); those of parts of the rows add up."""
+    of_labels = CategoryColumn("", labels, "", classes.tolist())
+    of_weights = 0 if weights is None else NumericColumn("", weights - 1.0, "").checksum()
+    return np.array([*(s.checksum() for s in (*sources, of_labels)), of_weights], dtype=np.uint64)
 
 
 @contextmanager
@@ -213,10 +220,10 @@ class BatchCases:
                 f"the table changed while it was read: it had {n_rows:,} rows; fit again when it is at rest"
             )
         if left.any():
-            changed = [*(f"column {name!r}" for name in self.parts.features), "the target", "the weights"]
+            names = [*(f"column {name!r}" for name in self.parts.features), "the target", "the weights"]
             raise ValueError(
-                f"the table changed while it was read: {changed[int(np.argmax(left != 0))]} had other values the second "
-                "time; fit again when it is at rest, or to a copy of it"
+                f"the table changed while it was read: {names[int(np.argmax(left != 0))]} had other values before; fit "
+                "again when it is at rest, or to a copy of it"
             )
 
     def warn_of_traps(self, schema: Schema) -> None:
