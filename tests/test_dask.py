@@ -294,6 +294,8 @@ def test_partitions_that_differ():
     infinite = FRAME[3000:].assign(x0=np.inf)
     with pytest.raises(ValueError, match=r"partition 1: column 'x0' contains infinity"):
         NBClassifier().fit(parts([FRAME[:3000], infinite]), "fraud", "times")
+    with pytest.raises(ValueError, match=r"partition 1: it has no column 'fraud'; give all partitions the same"):
+        NBClassifier().fit(parts([FRAME[:3000], FRAME[3000:].drop(columns="fraud")]), "fraud", "times")
     mixed = FRAME[3000:].assign(fraud=1)
     with pytest.raises(ValueError, match="y mixes labels of different types"):
         NBClassifier().fit(parts([FRAME[:3000], mixed]), "fraud", "times")
@@ -326,6 +328,8 @@ def test_a_partition_that_cannot_be_read_on_a_cluster(tmp_path):
 def test_wrong_use(table):
     with pytest.raises(ValueError, match=r"X has no column 'price'"):
         NBClassifier().fit(table, "price")
+    with pytest.raises(ValueError, match="X has no column beside y and sample_weight"):
+        NBClassifier().fit(table[["fraud"]], "fraud")
     with pytest.raises(TypeError, match=r"name a column of X, or one of Dask"):
         NBClassifier().fit(table[FEATURES], FRAME["fraud"])
     with pytest.raises(ValueError, match=r"X has 5 partitions and y has 2"):

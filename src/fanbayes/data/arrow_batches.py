@@ -129,15 +129,37 @@ class DatasetBatches:
                 options = {"read_dictionary": categories, "buffer_size": _BUFFER, "pre_buffer": False}
                 reader = pyarrow.parquet.ParquetFile(file, **options)
                 if reader.metadata.num_rows:
-                    _check_columns(reader.schema_arrow, [f for f in wanted if f.name in present], is_typed)
+                    self._check_columns(reader.schema_arrow, [f for f in wanted if f.name in present], is_typed)
                     batches = reader.iter_batches(self.rows_at_once, columns=present)
                     yield from (_conformed(batch, wanted, own) for batch in batches)
             return
         found = fragment.physical_schema
-        _check_columns(found, [f for f in wanted if f.name in present], is_typed)
+        self._check_columns(found, [f for f in wanted if f.name in present], is_typed)
         schema = found if is_typed else self.dataset.schema
         for batch in fragment.to_batches(schema, columns=present, **self._in_order):
             yield _conformed(batch, wanted, own)
+
+    def _check_columns(self, found: pa.Schema, wanted: Sequence[pa.Field], is_typed: bool) -> None:
+        """Refuse a file without a column, or with something else in it; types are usually those of the first file."""
+        for column in wanted:
+            places = found.get_all_field_indices(column.name)
+            if len(places) != 1:
+                times = "no column" if not places else f"{len(places)} columns"
+                raise ValueError(
+                    f"it has {times} {column.name!r}, which the dataset has; add it, or leave the file out"
+                )
+            kind = found.field(places[0]).type
+            has, needs = _content(kind), _content(column.type)
+            differ = has not in (needs, "nothing")
+            if not is_typed:  # texts may look like numbers
+                differ = differ and has == "text"
+                if pa.types.is_floating(kind) and pa.types.is_integer(column.type):
+                    has, needs, differ = "fractions", "whole numbers", True
+            if differ:
+                first = _path((self._fragments or [None])[0]) or "the first"
+                raise ValueError(
+                    f"column {column.name!r} holds {has}, and {needs} in the dataset, as in {first}; {_TYPES}"
+                )
 
 
 def _partition_keys(fragment: Any) -> dict[str, Any]:
@@ -149,18 +171,6 @@ def _partition_keys(fragment: Any) -> dict[str, Any]:
 def _path(fragment: Any) -> str | None:
     path = getattr(fragment, "path", None)
     return path or None
-
-
-def _check_columns(found: pa.Schema, wanted: Sequence[pa.Field], is_typed: bool) -> None:
-    """Refuse a file without a column, or with something else in it."""
-    for column in wanted:
-        places = found.get_all_field_indices(column.name)
-        if len(places) != 1:
-            times = "no column" if not places else f"{len(places)} columns"
-            raise ValueError(f"it has {times} {column.name!r}, which the dataset has; add it, or leave the file out")
-        has, needs = _content(found.field(places[0]).type), _content(column.type)
-        if is_typed and has != needs and has != "nothing":
-            raise ValueError(f"column {column.name!r} holds {has}, and {needs} in the dataset; {_TYPES}")
 
 
 def _content(kind: pa.DataType) -> str:

@@ -289,6 +289,8 @@ def dask_cases(estimator: Any, X: Any, y: Any, sample_weight: Any, groups: Any =
     own = _partitions(X, y, sample_weight, groups)
     is_frame = hasattr(X, "columns")
     meta = _columns_taken(X._meta, y, sample_weight, groups)[0] if is_frame else np.empty((0, X.shape[1]))
+    if not meta.shape[1]:
+        raise ValueError("X has no column beside y and sample_weight; give it at least one feature")
     validate_data(estimator, meta, reset=True, skip_check_array=True)
     names = None if is_frame else [f"x{j}" for j in range(X.shape[1])]
     how = Reading(names, estimator.categorical_features, estimator._learns_from_unlabelled)
