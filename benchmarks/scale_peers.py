@@ -1,7 +1,7 @@
 """Naive Bayes and a pass of FAN beside those of others that read tables larger than memory, from the same files.
 
 Whoever is compared takes turns, and the least of some repeats counts; nobody's imports do. scikit-learn's `partial_fit`
-is given batches that Arrow reads, its categories by number; dask-ml the lengths of the files. dask-ml and Spark have
+is given batches that Arrow reads, its categories by number; dask-ml arrays, a block for each file. dask-ml and Spark have
 this machine's cores, Spark a bounded heap, no network but loopback, and rows that were cached before. Each is asked
 for what it can: GaussianNB, Spark's gaussian naive Bayes and its mixture see the continuous columns only, CategoricalNB
 the discrete ones.
@@ -75,15 +75,15 @@ def dataset(paths: list[str], columns: list[str]) -> ds.Dataset:
     return ds.dataset(paths, schema=pa.schema([whole.field(name) for name in (*columns, TARGET)]))
 
 
-def batches(paths: list[str], columns: list[str]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def batches(paths: list[str], columns: list[str], rows: int = 65_536) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Columns and classes of some rows after the other; texts are numbered."""
     levels: dict[str, pa.Array] = {}
-    for batch in dataset(paths, columns).to_batches(batch_size=65_536):
+    for batch in dataset(paths, columns).to_batches(batch_size=rows):
         found = []
         for name in (*columns, TARGET):
             values = batch.column(name)
             if name not in NUMBERS:
-                known = levels.setdefault(name, pc.unique(values))
+                known = levels.setdefault(name, pc.unique(values).sort())
                 values = pc.index_in(values, value_set=known)
             found.append(values.to_numpy(zero_copy_only=False))
         yield np.column_stack(found[:-1]), found[-1]
@@ -105,18 +105,23 @@ def dask_ml() -> Callable[[list[str]], None]:
     section = sys.modules.pop("coverage", None)
     sys.modules["coverage"] = None  # type: ignore[assignment]  # numba would take the section beside this for a package
     import dask
-    import dask.dataframe as dd
+    import dask.array as da
     from dask_ml.naive_bayes import GaussianNB as LazyGaussianNB
 
     del sys.modules["coverage"]
     if section is not None:
         sys.modules["coverage"] = section
 
+    @dask.delayed(nout=2)
+    def read(path: str) -> tuple[np.ndarray, np.ndarray]:
+        (X, y), *more = batches([path], NUMBERS, rows=10**9)
+        assert not more
+        return X, y
+
     def fit(paths: list[str]) -> None:
-        lengths = [pq.read_metadata(path).num_rows for path in paths]
-        frame = dd.read_parquet(paths, columns=[*NUMBERS, TARGET])
-        X = frame[NUMBERS].to_dask_array(lengths=lengths)
-        y = (frame[TARGET] == "class 1").astype(int).to_dask_array(lengths=lengths)
+        lengths, parts = [pq.read_metadata(path).num_rows for path in paths], [read(path) for path in paths]
+        X = da.concatenate([da.from_delayed(X, (n, len(NUMBERS)), float) for n, (X, _) in zip(lengths, parts)])
+        y = da.concatenate([da.from_delayed(y, (n,), np.int32) for n, (_, y) in zip(lengths, parts)])
         clf = LazyGaussianNB(classes=np.arange(N_CLASSES)).fit(X, y)
         dask.compute(clf.theta_, clf.sigma_)  # which `fit` only plans
 

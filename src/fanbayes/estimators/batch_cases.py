@@ -90,7 +90,7 @@ class Parts:
 
     def _part(self, batch: Batch) -> Part:
         frame, n_rows = batch.frame, len(batch.frame)
-        classes, labels = labels_of(frame[self.target].to_native(), n_rows)
+        classes, labels = labels_of(frame[self.target], n_rows)
         weights = None if self.weight is None else finite_weights(frame[self.weight].to_native(), n_rows)
         rows, groups = frame.select(self.features), None if self.groups is None else frame[self.groups].to_list()
         present = np.ones(n_rows, dtype=bool) if weights is None else weights > 0

@@ -21,6 +21,7 @@ from distributed import KilledWorker, as_completed, default_client, futures_of
 from distributed.client import ClosedClientError
 from distributed.comm import CommClosedError
 
+from fanbayes.data.batches import reason_of
 from fanbayes.data.table import EncodedTable
 from fanbayes.estimators.progress import steps
 from fanbayes.learning.data import InMemoryData
@@ -120,7 +121,7 @@ def _on_cluster() -> Iterator[None]:
         ) from error
     except (CancelledError, CommClosedError, ClosedClientError) as error:
         raise ConnectionError(
-            f"the scheduler of Dask went away, or what was computed was cancelled ({error!s:.200}); connect to a "
+            f"the scheduler of Dask went away, or what was computed was cancelled ({reason_of(error)}); connect to a "
             "scheduler, and fit again"
         ) from error
 
