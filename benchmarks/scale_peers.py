@@ -1,10 +1,10 @@
 """Naive Bayes and a pass of FAN beside those of others that read tables larger than memory, from the same files.
 
 Whoever is compared takes turns, and the least of some repeats counts; nobody's imports do. scikit-learn's `partial_fit`
-is given batches that Arrow reads, its categories by number; dask-ml arrays, a block for each file. dask-ml and Spark have
-this machine's cores, Spark a bounded heap, no network but loopback, and rows that were cached before. Each is asked
-for what it can: GaussianNB, Spark's gaussian naive Bayes and its mixture see the continuous columns only, CategoricalNB
-the discrete ones.
+is given batches that Arrow reads, its categories by number; dask-ml arrays, a block for each file. dask-ml and Spark
+have this machine's cores, Spark a bounded heap, no network but loopback, and rows that were cached before. Each is
+asked for what it can: GaussianNB, Spark's gaussian naive Bayes and its mixture see the continuous columns only,
+CategoricalNB the discrete ones.
 """
 
 from __future__ import annotations
