@@ -334,9 +334,9 @@ class SeriesColumn:
 
 
 def compact(source: Source) -> NumericColumn | CategoryColumn:
-    """The same column in arrays of its own, a byte or two for each category: to be kept, or sent elsewhere."""
+    """The same column in one array, a byte or two for each category: to be kept, or sent elsewhere."""
     if isinstance(source, NumericColumn):
-        return replace(source, values=source.values.copy())
+        return source
     if isinstance(source, CategoryColumn):
         codes, levels, cases = source.values, source.categories, source.cases
     else:
