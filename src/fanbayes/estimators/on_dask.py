@@ -18,6 +18,7 @@ from uuid import uuid4
 import dask.array as da
 import numpy as np
 from dask.delayed import delayed
+from dask.sizeof import sizeof
 from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
@@ -73,7 +74,7 @@ class Reading:
 
 
 class PartitionRows(NamedTuple):
-    """Rows of a partition that count, in arrays of their own; `checksum` is of all that they hold."""
+    """Rows of a partition that count, each column in one array; `checksum` is of all that they hold."""
 
     where: str
     sources: list[NumericColumn | CategoryColumn]
@@ -90,6 +91,11 @@ class PartitionRows(NamedTuple):
 
 
 Mark = tuple[int, int]
+
+
+@sizeof.register(PartitionRows)  # type: ignore[untyped-decorator]
+def _bytes_of_rows(rows: PartitionRows) -> int:
+    return rows.labels.nbytes + sum(source.values.nbytes for source in rows.sources)
 
 
 def _read(where: str, X: Any, y: Any, weights: Any, groups: Any, how: Reading) -> PartitionRows:
