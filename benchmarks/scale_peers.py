@@ -102,15 +102,9 @@ def gaussian(paths: list[str]) -> None:
 
 
 def dask_ml() -> Callable[[list[str]], None]:
-    section = sys.modules.pop("coverage", None)
-    sys.modules["coverage"] = None  # type: ignore[assignment]  # numba would take the section beside this for a package
     import dask
     import dask.array as da
     from dask_ml.naive_bayes import GaussianNB as LazyGaussianNB
-
-    del sys.modules["coverage"]
-    if section is not None:
-        sys.modules["coverage"] = section
 
     @dask.delayed(nout=2)
     def read(path: str) -> tuple[np.ndarray, np.ndarray]:
