@@ -40,7 +40,7 @@ seconds               =  N (d + c) read / (n k)                 reading, encodin
 
 | constant | | value |
 |---|---|---|
-| `read` | reading Parquet twice and encoding it, one core, a cell | {read:.0f} ns |
+| `read` | reading Parquet, twice in one process, and encoding it, one core, a cell | {read:.0f} ns |
 | `pass` | one pass, one core, a cell and state | {each:.2f} ns |
 | `start` | a pass of Dask over two blocks of nothing | {start:.0f} ms |
 | `block` | each block of a million rows more, in a pass | {block:.1f} ms |
@@ -87,7 +87,7 @@ What it tells:
   ([Tables larger than memory](large-tables.md)).
 - The scheduler's share of a pass, {scheduler:.1f} s for {blocks:,} blocks, does not shrink with more workers: beyond
   some {enough} workers a pass is mostly that.
-- Not in it: the storage that rows are read from, twice, and its network; workers that wait for each other; the search
+- Not in it: the storage that rows are read from, and its network; workers that wait for each other; the search
   for a number of components, which takes the passes of all sizes that are tried. Statistics that come back are some
   ten kilobytes a block and pass.
 """
@@ -130,7 +130,7 @@ def scheduler_of(path: Path) -> tuple[float, float, str]:
     found = json.loads(path.read_text())
     values = {r["name"]: r["value"] for r in found["results"]}
     start, block = (next(v for k, v in values.items() if word in k) for word in ("over two blocks", "one block more"))
-    return start, block, f"the least of ten by the clock (load of the machine: {found['environment']['load']})"
+    return start, block, f"the least of thirty by the clock (load of the machine: {found['environment']['load']})"
 
 
 def page(results: Path) -> str:

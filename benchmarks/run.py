@@ -42,7 +42,7 @@ SECTIONS = [
     "aode",
     "mda",
     "nb_tree",
-    "coverage",
+    "intervals",
 ]
 SCALE = ["scale", "scale_dask", "scale_peers"]
 PEERS = ["numpy", "scipy", "scikit-learn", "stepmix", "pomegranate", "lightgbm", "pyagrum"]

@@ -226,7 +226,8 @@ class LocalParts:
         return sent(list(self.values))
 
     def sum(self):
-        return sent(added_up(self.values, lambda some: sum(some[1:], start=some[0])))
+        [total] = added_up(self.values, lambda some: sum(some[1:], start=some[0]))
+        return sent(total)
 
 
 def in_parts(table: EncodedTable, n_parts: int = 4, kind: type[InMemoryData] = InMemoryData) -> PartitionedData:

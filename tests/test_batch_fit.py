@@ -267,6 +267,48 @@ def test_a_table_that_changes_while_it_is_read(more):
         NBClassifier().fit(Other(TABLE[:100]), "outcome")
 
 
+class SecondTime(Pieces):
+    """Another table when it is read again."""
+
+    later = None
+
+    def __iter__(self):
+        found = list(super().__iter__())
+        object.__setattr__(self, "table", self.later)
+        return iter(found)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("letter", "column 'letter'"), ("x", "column 'x'"), ("outcome", "the target"), ("cases", "the weights")],
+)
+def test_values_that_change_while_they_are_read(name, said):
+    """One value of the table is another one the second time."""
+    column, k = TABLE[name], int(np.flatnonzero(TABLE[name].is_not_null() & TABLE["cases"].gt(0))[0])
+    other = next(value for value in column.unique().to_list() if value and value != column[k])
+    table = SecondTime(TABLE)
+    object.__setattr__(table, "later", TABLE.with_columns(column.scatter(k, other)))
+    with pytest.raises(ValueError, match=f"the table changed while it was read: {said} had other values"):
+        NBClassifier().fit(table, "outcome", "cases")
+
+
+def test_the_same_rows_in_another_order_are_no_change():
+    table = SecondTime(TABLE)
+    object.__setattr__(table, "later", TABLE[::-1])
+    found = NBClassifier().fit(table, "outcome", "cases").predict_proba(NEW)
+    np.testing.assert_allclose(found, NBClassifier().fit(TABLE, "outcome", "cases").predict_proba(NEW), atol=1e-12)
+
+
+def test_texts_of_parquet_are_read_as_its_codes(tmp_path):
+    """And are texts, to the model as to a sample of it."""
+    pq.write_table(TABLE.to_arrow(), tmp_path / "one.parquet")
+    whole = ds.dataset(tmp_path / "one.parquet")
+    of_codes = NBClassifier().fit(whole, "outcome", "cases").schema_
+    of_texts = NBClassifier().fit(whole.filter(ds.field("z") > -1e9), "outcome", "cases").schema_
+    assert of_codes == of_texts
+    assert of_codes["letter"].dtype == "String"
+
+
 def test_a_full_disk_is_one_sentence(monkeypatch):
     def full(file, n_bytes):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

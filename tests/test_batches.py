@@ -194,6 +194,35 @@ def test_a_file_that_differs_is_named(second: dict[str, list[Any]], said: str, t
         rows_of(batches)
 
 
+def test_a_file_that_differs_from_the_first_is_named_beside_it(tmp_path: Path) -> None:
+    """Whichever of the two is the odd one."""
+    for name, x in (("a", "t"), ("b", 1.0), ("c", 2.0)):
+        pq.write_table(pa.table({"x": [x]}), tmp_path / f"{name}.parquet")
+    batches = as_batches(ds.dataset(tmp_path), 10)
+    assert batches is not None
+    with pytest.raises(
+        ValueError, match=r"b\.parquet cannot .*holds numbers, and text in the dataset, as in .*a\.parq"
+    ):
+        rows_of(batches)
+
+
+@pytest.mark.parametrize(
+    ("second", "said"),
+    [
+        ("x,n\nt,1\n", r"b\.csv cannot be read: column 'x' holds text, and numbers in the dataset, as in .*a\.csv; "),
+        ("x,n\n1.5,1.5\n", r"b\.csv cannot be read: column 'n' holds fractions, and whole numbers in the dataset"),
+        ("x\n1.5\n", r"b\.csv cannot be read: it has no column 'n', which the dataset has"),
+    ],
+)
+def test_a_file_of_text_that_differs_is_named(second: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x,n\n1.5,1\n")
+    (tmp_path / "b.csv").write_text(second)
+    batches = as_batches(ds.dataset(tmp_path, format="csv"), 10)
+    assert batches is not None
+    with pytest.raises(ValueError, match=said):
+        rows_of(batches)
+
+
 def test_a_file_that_is_truncated_or_gone_is_named(tmp_path: Path) -> None:
     dataset = parquet(tmp_path)
     batches = as_batches(dataset, 10)

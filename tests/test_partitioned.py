@@ -14,8 +14,9 @@ def test_a_sum_has_a_shape_of_its_own():
     def add_texts(some):
         return f"({'+'.join(some)})"
 
-    assert added_up(["a"], add_texts) == "a"
-    assert added_up([*"abcdefghijklmnopq"], add_texts) == "((a+b+c+d+e+f+g+h)+(i+j+k+l+m+n+o+p)+(q))"
+    assert added_up(["a"], add_texts) == ["a"]
+    assert added_up([*"abcdefghijklmnopq"], add_texts) == ["((a+b+c+d+e+f+g+h)+(i+j+k+l+m+n+o+p)+(q))"]
+    assert added_up([*"abcdefghijklmnopq"], add_texts, most=3) == ["(a+b+c+d+e+f+g+h)", "(i+j+k+l+m+n+o+p)", "(q)"]
 
 
 def test_the_same_rows_are_chosen_as_in_memory():

@@ -205,7 +205,7 @@ def test_a_run_says_when_where_and_by_what_it_was_made():
 
 
 def test_the_table_of_coverage_is_that_of_the_benchmark():
-    """`python benchmarks/coverage.py` prints it."""
-    program = [sys.executable, str(ROOT / "benchmarks" / "coverage.py")]
+    """`python benchmarks/intervals.py` prints it."""
+    program = [sys.executable, str(ROOT / "benchmarks" / "intervals.py")]
     printed = subprocess.run(program, check=True, capture_output=True, encoding="utf-8").stdout
     assert printed.strip() in (ROOT / "docs" / "uncertainty.md").read_text("utf-8")

@@ -399,3 +399,34 @@ def test_numbers_among_categories_that_are_also_text():
     levels = [2.0, "unused", 1.0]
     for values in ([1, 2, 3], [1.0, 2.0, np.nan]):
         assert array_source(np.array(values), "a").codes(levels).tolist() == [2, 0, 3]
+
+
+TEXTS = ["b", None, "a", "b", "c", None]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda v: array_source(np.array(v, dtype=object), "x"),
+        lambda v: source_of(pd.Series(v, dtype=object)),
+        lambda v: source_of(pd.Series(v, dtype="string[pyarrow]")),
+        lambda v: source_of(pd.Series(v, dtype="category")),
+        lambda v: source_of(pl.Series(v)),
+        lambda v: source_of(pa.chunked_array([v])),
+        lambda v: source_of(pa.chunked_array([pa.array(v).dictionary_encode()])),
+    ],
+)
+def test_checksums_of_texts_add_up_whatever_they_came_in(make):
+    whole = make(TEXTS).checksum()
+    assert whole == make(TEXTS[::-1]).checksum() == (make(TEXTS[:2]).checksum() + make(TEXTS[2:]).checksum()) % 2**64
+    assert whole == array_source(np.array(TEXTS, dtype=object), "x").checksum()
+    assert whole != make(["b", None, "a", "b", "b", None]).checksum()
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64, np.uint8, bool])
+def test_checksums_of_numbers_add_up(dtype):
+    values = np.array([3, 0, 1, 1, 7]).astype(dtype)
+    whole = array_source(values, "x").checksum()
+    parts = (array_source(part, "x").checksum() for part in (values[::-2], values[1::2]))
+    assert whole == sum(parts) % 2**64
+    assert whole != array_source(np.array([0, 0, 1, 1, 7]).astype(dtype), "x").checksum()

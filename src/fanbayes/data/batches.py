@@ -87,6 +87,11 @@ def as_batches(X: Any, rows_at_once: int, *, once: bool = False) -> Batches | No
     return X if isinstance(X, Batches) else None
 
 
+def coded(batches: Batches) -> tuple[Batches, frozenset[str]]:
+    """The same rows with texts as codes, where they are stored so; and the names of the columns that are texts."""
+    return batches.coded() if hasattr(batches, "coded") else (batches, frozenset())
+
+
 def rows_at_once(n_columns: int) -> int:
     """Rows of a batch, so that it has some ten megabytes."""
     return max(1, min(MOST_ROWS, MOST_CELLS // max(n_columns, 1)))

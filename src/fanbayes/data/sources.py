@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import date, time, timedelta
+from functools import lru_cache
+from hashlib import blake2b
 from typing import Any, Literal, Protocol
 
 import narwhals as nw
@@ -82,6 +85,23 @@ class Source(Protocol):
     def kinds(self) -> set[ValueKind]:
         """What its observed values are; a column of categories may hold several kinds, one without values none."""
 
+    def checksum(self) -> int:
+        """Below 2^64, a function of the values in any order; modulo 2^64, those of parts add up to that of all."""
+
+
+_MISSING_KEY = int(np.float64(np.nan).view(np.uint64))  # of a missing value in a checksum, whatever the column holds
+
+
+@lru_cache(1 << 16, typed=True)
+def _key(level: Level) -> int:
+    """Of a category in a checksum, the same in every process."""
+    return int.from_bytes(blake2b(repr(level).encode(errors="backslashreplace"), digest_size=8).digest())
+
+
+def _checksum(counts: Iterable[tuple[object, int]]) -> int:
+    """Of categories, so many times each."""
+    return sum((_MISSING_KEY if is_missing(value) else _key(value)) * n for value, n in counts) % 2**64
+
 
 def kind_of(level: Level) -> ValueKind:
     """What a value is."""
@@ -146,6 +166,10 @@ class NumericColumn:
         """Numbers or booleans, unless all are missing."""
         return set() if self.content == "nothing" else {"booleans" if self.symbolic else "numbers"}
 
+    def checksum(self) -> int:
+        """Sum of the bits."""
+        return int(self.numbers().view(np.uint64).sum())
+
     def distinct(self) -> list[Level]:
         """Distinct values; whole numbers as int."""
         values = np.unique(self.values[~self.missing()])
@@ -201,6 +225,10 @@ class ObjectColumn:
         first = next((value for value in self.values if not is_missing(value)), None)
         return set() if first is None else {kind_of(first)}
 
+    def checksum(self) -> int:
+        """By how often each value is there."""
+        return _checksum(Counter(None if is_missing(v) else v for v in self.values.tolist()).items())
+
     def distinct(self) -> list[Level]:
         """Distinct values, sorted."""
         return sorted({v for v in self.values.tolist() if not is_missing(v)}, key=lambda v: (str(type(v)), v))
@@ -214,12 +242,17 @@ class ObjectColumn:
 
 @dataclass(frozen=True)
 class CategoryColumn:
-    """A categorical column that gives its codes away: `values` index `declared`, -1 where missing."""
+    """A column as codes: `values` index `categories`, -1 where missing.
+
+    `cases`, where they are known, tells how many values are missing, and how many are of each category.
+    """
 
     name: str
     values: NDArray[np.integer[Any]]
     dtype: str
-    declared: Sequence[Level]
+    categories: Sequence[Level]
+    declared: Sequence[Level] | None = None
+    cases: Sequence[int] | None = None
     symbolic: bool = True
 
     @property
@@ -239,14 +272,25 @@ class CategoryColumn:
         """Those of the categories that occur."""
         return {kind_of(level) for level in self.distinct()}
 
+    def checksum(self) -> int:
+        """By how often each category is there."""
+        return _checksum(zip((None, *self.categories), self._counts))
+
+    @property
+    def _counts(self) -> Sequence[int]:
+        if self.cases is not None:
+            return self.cases
+        counts: list[int] = np.bincount(self.values.astype(np.intp) + 1, minlength=len(self.categories) + 1).tolist()
+        return counts
+
     def distinct(self) -> list[Level]:
         """Categories that occur."""
-        return [self.declared[k] for k in np.unique(self.values) if k >= 0]
+        return [level for level, n in zip(self.categories, self._counts[1:]) if n]
 
     def codes(self, levels: Sequence[Level]) -> NDArray[np.integer[Any]]:
         """Index in `levels`, looked up once per category."""
         index = {level: k for k, level in enumerate(levels)}
-        table = np.array([index.get(c, len(levels)) for c in self.declared] + [len(levels)], dtype=np.int32)
+        table = np.array([index.get(c, len(levels)) for c in self.categories] + [len(levels)], dtype=np.int32)
         return np.asarray(table[self.values])  # -1, missing, takes the last entry
 
 
@@ -273,6 +317,10 @@ class SeriesColumn:
         """Strings, unless all are missing."""
         return set() if self.content == "nothing" else {"strings"}
 
+    def checksum(self) -> int:
+        """By how often each value is there."""
+        return _checksum(self.series.value_counts().iter_rows())
+
     def distinct(self) -> list[Level]:
         """Distinct values, sorted."""
         try:
@@ -288,6 +336,20 @@ class SeriesColumn:
             return np.full(len(self.series), n, dtype=np.int32)
         codes = self.series.replace_strict([*texts], [*texts.values()], default=n, return_dtype=nw.Int32)
         return np.asarray(codes.to_numpy())
+
+
+def compact(source: Source) -> NumericColumn | CategoryColumn:
+    """The same column in one array, a byte or two for each category: to be kept, or sent elsewhere."""
+    if isinstance(source, NumericColumn):
+        return source
+    if isinstance(source, CategoryColumn):
+        codes, levels, cases = source.values, source.categories, source.cases
+    else:
+        levels = source.distinct() if source.declared is None else source.declared
+        found = source.codes(levels)
+        codes, cases = np.where(found < len(levels), found, -1), None
+    codes = codes.astype(np.min_scalar_type(-max(1, len(levels))), copy=False)
+    return CategoryColumn(source.name, codes, source.dtype, levels, source.declared, cases)
 
 
 def array_sources(X: NDArray[Any], names: Sequence[str]) -> Iterator[Source]:
@@ -404,6 +466,9 @@ def series_source(series: nw.Series[Any], name: str) -> Source:
     if series.null_count() == len(series):
         return NumericColumn(name, np.full(len(series), np.nan), str(dtype))
     if dtype == nw.String:
+        native = series.to_native()
+        if getattr(getattr(native, "dtype", None), "storage", None) == "pyarrow":  # pandas is slow to look texts up
+            return _dictionary_source(native.array.__arrow_array__().dictionary_encode(), name, str(dtype))
         return SeriesColumn(name, series, str(dtype), "symbols")
     if dtype == nw.Object:
         return array_source(np.fromiter(series.to_list(), object, len(series)), name)
@@ -417,7 +482,8 @@ def _category_source(series: nw.Series[Any], name: str) -> Source:
     title = "Enum" if isinstance(dtype, nw.Enum) else str(dtype)  # without the list of all categories
     is_empty = series.null_count() == len(series)
     if is_pandas and hasattr(native, "cat"):
-        return CategoryColumn(name, native.cat.codes.to_numpy(), title, _levels(native.cat.categories, name))
+        levels = _levels(native.cat.categories, name)
+        return CategoryColumn(name, native.cat.codes.to_numpy(), title, levels, levels)
     if isinstance(dtype, nw.Enum):
         content: Content = "nothing" if is_empty else "symbols"
         return SeriesColumn(name, series.cast(nw.String), title, content, dtype.categories)
@@ -425,7 +491,8 @@ def _category_source(series: nw.Series[Any], name: str) -> Source:
         return NumericColumn(name, np.full(len(series), np.nan), title)
     if series.implementation.is_polars():
         return SeriesColumn(name, series.cast(nw.String), title, "symbols")
-    return _dictionary_source(native.array.__arrow_array__() if is_pandas else native, name, title)
+    found = _dictionary_source(native.array.__arrow_array__() if is_pandas else native, name, title)
+    return replace(found, declared=found.categories)
 
 
 def _levels(categories: Any, name: str) -> list[Level]:
@@ -451,7 +518,7 @@ def _level(value: Any, name: str) -> Level:
     )
 
 
-def _dictionary_source(values: Any, name: str, dtype: str) -> Source:
+def _dictionary_source(values: Any, name: str, dtype: str) -> CategoryColumn:
     """Source of a dictionary array of Arrow; its categories are the ones seen, sorted."""
     flat = values.unify_dictionaries().combine_chunks()
     try:
@@ -459,12 +526,16 @@ def _dictionary_source(values: Any, name: str, dtype: str) -> Source:
     except (ValueError, OverflowError):  # moments that Python's types cannot hold
         raise TypeError(_unsupported(name, dtype)) from None
     entries = [None if is_missing(entry) else _level(entry, name) for entry in found]
-    codes = flat.indices.fill_null(len(entries)).to_numpy(zero_copy_only=False)
+    indices = flat.indices.fill_null(len(entries)) if flat.indices.null_count else flat.indices
+    codes = indices.to_numpy(zero_copy_only=False)
     entries.append(None)
-    seen = sorted({entry for k in np.unique(codes).tolist() if (entry := entries[k]) is not None})
+    cases = np.bincount(codes, minlength=len(entries))
+    seen = sorted({entry for entry, n in zip(entries, cases) if n and entry is not None})
     place = {level: k for k, level in enumerate(seen)}
-    new_code = np.array([-1 if entry is None else place.get(entry, -1) for entry in entries], dtype=np.int32)
-    return CategoryColumn(name, new_code[codes], dtype, seen)
+    codes_of_entries = [-1 if entry is None else place.get(entry, -1) for entry in entries]
+    new_code = np.array(codes_of_entries, dtype=np.min_scalar_type(-max(1, len(seen))))
+    of_each = np.bincount(np.array(codes_of_entries) + 1, cases, len(seen) + 1).astype(np.intp).tolist()
+    return CategoryColumn(name, new_code[codes], dtype, seen, cases=of_each)
 
 
 def _numeric_values(series: nw.Series[Any]) -> NDArray[Any]:

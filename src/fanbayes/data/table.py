@@ -235,7 +235,7 @@ class EncodedTable:
         """
         if self.labels is None or self.n_rows > _MOST_ROWS_TWICE:
             return self
-        return self.only(np.argsort(self.labels, kind="stable"))
+        return self.only(np.argsort(self.labels.astype(np.min_scalar_type(-self.labels.max() - 1)), kind="stable"))
 
     def _codes(self, rows: slice) -> tuple[NDArray[np.integer[Any]], ...]:
         """All that is discrete: class, narrow and wide codes."""
@@ -295,7 +295,7 @@ class EncodedTable:
             for block in (self.narrow, self.wide, self.numbers, self.pairs[:, :, 0], self.pairs[:, :, 1]):
                 for values in block[at].T:
                     if values.dtype == np.float64:  # rounded: their last bits do depend on the order of the rows
-                        whole = np.nan_to_num(np.clip(values, -1e9, 1e9) * 1e6, nan=-1e18).round()
+                        whole = np.where(np.isnan(values), -1e18, np.clip(values, -1e9, 1e9) * 1e6).round()
                         values = whole.astype(np.int64).view(np.uint64)
                     mixed += values
                     mixed *= rng.integers(2**63, dtype=np.uint64) | np.uint64(1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import compress
@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
 from fanbayes.arrays import Floats
-from fanbayes.data.batches import Batch, Batches, as_batches, rows_at_once
+from fanbayes.data.batches import Batch, Batches, as_batches, coded, rows_at_once
 from fanbayes.data.schema import Missing, Schema, category_mask
-from fanbayes.data.sources import Source, frame_sources
+from fanbayes.data.sources import CategoryColumn, NumericColumn, Source, frame_sources
 from fanbayes.data.storage import MEMORY, OnDisk, Storage
 from fanbayes.data.summary import TableSummary, summarise
 from fanbayes.data.table import EncodedTable, bytes_of, empty_table, encode_table, layout_of, put
@@ -24,14 +24,7 @@ from fanbayes.data.traps import training_traps, warn_of
 from fanbayes.data.views import View, with_sources
 from fanbayes.estimators.progress import steps
 from fanbayes.estimators.sampled import Sample, draw_of, sample_of
-from fanbayes.estimators.validation import (
-    MOST_CASES,
-    classes_of,
-    finite_weights,
-    is_labelled,
-    read_labels,
-    require_classes,
-)
+from fanbayes.estimators.validation import MOST_CASES, finite_weights, labels_of, require_classes, seen_classes
 from fanbayes.learning.data import InMemoryData
 from fanbayes.learning.ensembles.race import Elsewhere
 
@@ -56,6 +49,10 @@ class Part(NamedTuple):
     weights: Floats | None  # None where all are 1
     groups: list[Any] | None
 
+    def checksums(self) -> NDArray[np.uint64]:
+        """What its rows add to the checksums of the table."""
+        return checksums(self.sources, self.classes, self.labels, self.weights)
+
 
 @dataclass(frozen=True)
 class Parts:
@@ -66,6 +63,7 @@ class Parts:
     batches : Batches, all columns
     features : names of the columns to learn from
     target, weight, groups : names of those that hold labels, weights and groups; there may be none of the latter
+    texts : names of those whose values are texts, even if they come as codes
     learns_from_unlabelled : whether rows without a label count
     verbose : whether progress is shown
     """
@@ -75,6 +73,7 @@ class Parts:
     target: str
     weight: str | None
     groups: str | None
+    texts: frozenset[str]
     learns_from_unlabelled: bool
     verbose: bool = False
 
@@ -91,19 +90,30 @@ class Parts:
 
     def _part(self, batch: Batch) -> Part:
         frame, n_rows = batch.frame, len(batch.frame)
-        y = read_labels(frame[self.target].to_native(), n_rows)
+        classes, labels = labels_of(frame[self.target], n_rows)
         weights = None if self.weight is None else finite_weights(frame[self.weight].to_native(), n_rows)
         rows, groups = frame.select(self.features), None if self.groups is None else frame[self.groups].to_list()
         present = np.ones(n_rows, dtype=bool) if weights is None else weights > 0
         if not self.learns_from_unlabelled:
-            present &= is_labelled(y)
+            present &= labels >= 0
         if not present.all():
-            rows, y = rows.filter(present.tolist()), y[present]
+            rows, (classes, labels) = rows.filter(present.tolist()), seen_classes(classes, labels[present])
             weights = None if weights is None else weights[present]
             groups = None if groups is None else [*compress(groups, present)]
         if weights is not None and bool((weights == 1.0).all()):
             weights = None
-        return Part(batch.where, rows, list(frame_sources(rows)), *classes_of(y), weights, groups)
+        found: list[Any] = list(frame_sources(rows))
+        sources = [replace(s, dtype="String", declared=None) if s.name in self.texts else s for s in found]
+        return Part(batch.where, rows, sources, classes, labels, weights, groups)
+
+
+def checksums(
+    sources: Sequence[Source], classes: NDArray[Any], labels: NDArray[np.int32], weights: Floats | None
+) -> NDArray[np.uint64]:
+    """Of each feature, then of the labels and weights (n_features + 2,); those of parts of the rows add up."""
+    of_labels = CategoryColumn("", labels, "", classes.tolist())
+    of_weights = 0 if weights is None else NumericColumn("", weights - 1.0, "").checksum()
+    return np.array([*(s.checksum() for s in (*sources, of_labels)), of_weights], dtype=np.uint64)
 
 
 @contextmanager
@@ -124,6 +134,7 @@ class BatchCases:
     ----------
     parts : Parts
     summary : TableSummary of all rows that count
+    checksums : of the features, labels and weights (n_features + 2,), by which they are known when they are read again
     first : Part, by which traps are judged
     is_weighted : whether a weight is not 1
     is_declared : whether the user said which columns are categories
@@ -133,6 +144,7 @@ class BatchCases:
 
     parts: Parts
     summary: TableSummary
+    checksums: NDArray[np.uint64]
     first: Part
     is_weighted: bool
     is_declared: bool
@@ -190,9 +202,10 @@ class BatchCases:
 
     def encode(self, schema: Schema) -> Iterator[tuple[int, EncodedTable, Part]]:
         """Encoded parts, the number of the first row of each, and what they were made of."""
-        at, n_rows = 0, self.summary.n_rows
+        at, n_rows, left = 0, self.summary.n_rows, self.checksums.copy()
         for part in self.parts.read("encoding", n_rows):
             n = len(part.labels)
+            left -= part.checksums()
             if at + n > n_rows:
                 break
             with naming(part.where):
@@ -205,6 +218,12 @@ class BatchCases:
         if at + n != n_rows:
             raise ValueError(
                 f"the table changed while it was read: it had {n_rows:,} rows; fit again when it is at rest"
+            )
+        if left.any():
+            names = [*(f"column {name!r}" for name in self.parts.features), "the target", "the weights"]
+            raise ValueError(
+                f"the table changed while it was read: {names[int(np.argmax(left != 0))]} had other values before; fit "
+                "again when it is at rest, or to a copy of it"
             )
 
     def warn_of_traps(self, schema: Schema) -> None:
@@ -227,14 +246,20 @@ def read_parts(estimator: Any, batches: Batches, y: Any, sample_weight: Any, gro
     if not features:
         raise ValueError("X has no column beside y and sample_weight; give it at least one feature")
     learns = getattr(estimator, "_learns_from_unlabelled", False)
-    return Parts(batches, features, y, sample_weight, groups, learns, bool(getattr(estimator, "verbose", False)))
+    verbose = bool(getattr(estimator, "verbose", False))
+    batches, texts = coded(batches)
+    return Parts(batches, features, y, sample_weight, groups, texts, learns, verbose)
 
 
 def summarise_parts(
     estimator: Any, parts: Parts, categorical_features: Any, *, counts: bool, missing: Missing
-) -> tuple[TableSummary, Part, bool]:
-    """What all rows tell of the columns, the first part, and whether a weight is not 1; the estimator learns names."""
+) -> tuple[TableSummary, NDArray[np.uint64], Part, bool]:
+    """What all rows tell of the columns, their checksums, the first part, and whether a weight is not 1.
+
+    The estimator learns names.
+    """
     total: TableSummary | None = None
+    checksums = np.zeros(len(parts.features) + 2, dtype=np.uint64)
     first: Part | None = None
     is_weighted = False
     for part in parts.read("reading", parts.batches.n_rows):
@@ -247,6 +272,7 @@ def summarise_parts(
             options: dict[str, Any] = {"counts": counts, "missing": missing, "where": part.where}
             found = summarise(part.sources, is_category, part.labels, part.weights, part.classes, **options)
         total = found if total is None else total + found
+        checksums += part.checksums()
         is_weighted |= part.weights is not None
     if total is None or first is None:
         raise ValueError("the table has no rows that count: give it rows, with labels and positive weights")
@@ -255,4 +281,4 @@ def summarise_parts(
         raise ValueError(
             f"the sum of sample_weight is larger than {MOST_CASES:g}; divide all weights by the largest of them"
         )
-    return total, first, is_weighted
+    return total, checksums, first, is_weighted

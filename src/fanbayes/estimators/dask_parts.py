@@ -21,10 +21,11 @@ from distributed import KilledWorker, as_completed, default_client, futures_of
 from distributed.client import ClosedClientError
 from distributed.comm import CommClosedError
 
+from fanbayes.data.batches import reason_of
 from fanbayes.data.table import EncodedTable
 from fanbayes.estimators.progress import steps
 from fanbayes.learning.data import InMemoryData
-from fanbayes.learning.partitioned import added_up
+from fanbayes.learning.partitioned import FAN_IN, added_up
 
 
 @dataclass(frozen=True)
@@ -48,13 +49,12 @@ class DaskParts:
         with _on_cluster():
             return DaskParts(dask.persist(*self.values, traverse=False))
 
-    def watched(self, doing: str, verbose: bool) -> DaskParts:
-        """The same values, kept; if `verbose`, how many of them are there is shown, with the time left."""
-        kept = self.persist()
+    def wait(self, doing: str, verbose: bool) -> None:
+        """Until all of these kept values are there; if `verbose`, how many are is shown, with the time left."""
         with steps(verbose, len(self.values)) as report, _on_cluster():
-            for _ in as_completed(futures_of(kept.values)) if verbose else ():
+            for _ in as_completed(futures_of(self.values)) if verbose else ():
                 report(doing, 1)
-        return kept
+        self.map(nothing).gather()  # and say what has become of them
 
     def gather(self) -> list[Any]:
         """The values, brought here."""
@@ -62,9 +62,9 @@ class DaskParts:
             return list(dask.compute(*self.values, traverse=False))
 
     def sum(self) -> Any:
-        """Their sum, taken by the workers and brought here."""
-        [total] = DaskParts((added_up(self.values, _add_later),)).gather()
-        return total
+        """Their sum: workers add until there are a few, which are brought and added here."""
+        few = DaskParts(tuple(added_up(self.values, _add_later, most=FAN_IN))).gather()
+        return _sum(few)
 
 
 def tasks(function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
@@ -121,7 +121,7 @@ def _on_cluster() -> Iterator[None]:
         ) from error
     except (CancelledError, CommClosedError, ClosedClientError) as error:
         raise ConnectionError(
-            f"the scheduler of Dask went away, or what was computed was cancelled ({error!s:.200}); connect to a "
+            f"the scheduler of Dask went away, or what was computed was cancelled ({reason_of(error)}); connect to a "
             "scheduler, and fit again"
         ) from error
 

@@ -1,14 +1,14 @@
 """Tables of Dask: partitions are read, summarised and encoded by the workers, and their rows stay there.
 
-Of each table there are two passes: one task a partition tells what it holds (`TableSummary`), others encode it. By
-their lengths alone, small neighbours are encoded together, and joined into blocks of about a million rows; a pass of EM
-is one task a block.
+Each partition is read once, into arrays that take about as much as encoded rows do, and tells what it holds
+(`TableSummary`). Once all have, it is encoded and let go. By their lengths alone, small neighbours are encoded
+together, and joined into blocks of about a million rows; a pass of EM is one task a block.
 """
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
-from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, replace
 from itertools import compress, groupby
@@ -18,49 +18,44 @@ from uuid import uuid4
 import dask.array as da
 import numpy as np
 from dask.delayed import delayed
+from dask.sizeof import sizeof
 from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
 from fanbayes.arrays import Floats
 from fanbayes.data.schema import Missing, Schema, category_mask
-from fanbayes.data.sources import Source
+from fanbayes.data.sources import CategoryColumn, NumericColumn, compact
 from fanbayes.data.summary import TableSummary, summarise
 from fanbayes.data.table import EncodedTable, encode_table, joined, layout_of
 from fanbayes.data.traps import Trap, training_traps, warn_of
 from fanbayes.data.views import View, with_sources
-from fanbayes.estimators.dask_parts import DaskParts, blaming, check_versions, naming_partition, nothing, tasks
+from fanbayes.estimators.batch_cases import checksums
+from fanbayes.estimators.dask_parts import DaskParts, blaming, check_versions, naming_partition, tasks
 from fanbayes.estimators.sampled import Draw, Sample, SomeOfPart, draw_of, sample_of
 from fanbayes.estimators.tabular import check_numbers
 from fanbayes.estimators.validation import (
     Rows,
     as_frame,
-    encode_labels,
+    finite_weights,
     is_labelled,
+    labels_of,
     read_bytes,
     read_labels,
-    read_weights,
     require_classes,
+    seen_classes,
 )
 from fanbayes.learning.data import TrainingData
 from fanbayes.learning.ensembles.race import Elsewhere
 from fanbayes.learning.partitioned import PartitionedTable, training_data
 
-# Rows of a block of encoded ones, and of partitions that are encoded together: each takes some hundredths of a second.
+# Rows of a block of encoded ones, and of partitions that are encoded in one task.
 _ROWS_A_BLOCK = 1_000_000
 _ROWS_TOGETHER = 100_000
+# Rows of a partition by which traps are judged.
+_FIRST_ROWS = 65_536
 
 
 # ---------------------------------------------------------------- rows to learn from
-
-
-class Partition(NamedTuple):
-    """Some rows as they came, with labels and weights."""
-
-    where: str
-    X: Any
-    y: Any
-    weights: Any
-    groups: Any = None
 
 
 @dataclass(frozen=True)
@@ -80,98 +75,102 @@ class Reading:
 
 
 class PartitionRows(NamedTuple):
-    """Rows of a partition that count."""
+    """Rows of a partition that count, each column in one array; `checksum` is of all that they hold."""
 
-    sources: list[Source]
+    where: str
+    sources: list[NumericColumn | CategoryColumn]
     classes: NDArray[Any]
     labels: NDArray[np.int32]
     weights: Floats | None
     groups: list[Any] | None
+    checksum: int
+
+    @property
+    def mark(self) -> Mark:
+        """What they are known by when they are read again."""
+        return len(self.labels), self.checksum
 
 
-def _rows(partition: Partition, how: Reading) -> PartitionRows:
-    """Read a partition; it may have no rows, no labels, or no weights but 0."""
-    frame = as_frame(partition.X)
-    content = np.asarray(partition.X) if frame is None else frame
-    rows = Rows(content, [*map(str, frame.columns)] if frame is not None else list(how.names or []))
-    n = len(rows)
-    y, weights = read_labels(partition.y, n), None
-    groups = None if partition.groups is None else np.asarray(partition.groups).tolist()
-    present = is_labelled(y) | how.all_rows
-    if partition.weights is not None and n:
-        given = np.asarray(partition.weights)
-        absent = given.shape == (n,) and not given.any()
-        weights = np.zeros(n) if absent else read_weights(given, n)
-        present &= True if weights is None else weights > 0
-    if not present.all():
-        rows, y = rows.take(present), y[present]
-        weights = None if weights is None else weights[present]
-        groups = None if groups is None else [*compress(groups, present)]
-    if is_labelled(y).any():
-        classes, labels = encode_labels(y)
-    else:
-        classes, labels = np.empty(0), np.full(len(y), -1, dtype=np.int32)
-    return PartitionRows(list(rows.sources()), classes, labels, weights, groups)
+Mark = tuple[int, int]
+
+
+@sizeof.register(PartitionRows)  # type: ignore[untyped-decorator]
+def _bytes_of_rows(rows: PartitionRows) -> int:
+    return rows.labels.nbytes + sum(source.values.nbytes for source in rows.sources)
+
+
+def _read(where: str, X: Any, y: Any, weights: Any, groups: Any, how: Reading) -> PartitionRows:
+    """Rows of a partition; it may have no rows, no labels, or no weights but 0."""
+    with naming_partition(where):
+        X, y, weights, groups = _columns_taken(X, y, weights, groups)
+        frame = as_frame(X)
+        content = np.asarray(X) if frame is None else frame
+        rows = Rows(content, [*map(str, frame.columns)] if frame is not None else list(how.names or []))
+        n = len(rows)
+        classes, labels = labels_of(y, n)
+        groups = None if groups is None else np.asarray(groups).tolist()
+        present = (labels >= 0) | how.all_rows
+        if weights is not None:
+            weights = finite_weights(weights, n)
+            present &= weights > 0
+        if not present.all():
+            rows, (classes, labels) = rows.take(present), seen_classes(classes, labels[present])
+            weights = None if weights is None else weights[present]
+            groups = None if groups is None else [*compress(groups, present)]
+        if weights is not None and bool((weights == 1.0).all()):
+            weights = None
+        sources = [compact(source) for source in rows.sources()]
+        mixed = zlib.crc32(checksums(sources, classes, labels, weights).tobytes())
+        return PartitionRows(where, sources, classes, labels, weights, groups, mixed)
+
+
+def _columns_taken(X: Any, *others: Any) -> tuple[Any, ...]:
+    """X without the columns that are named, and these."""
+    named = [other for other in others if isinstance(other, str)]
+    for name in named:
+        if name not in X.columns:
+            raise ValueError(f"it has no column {name!r}; give all partitions the same columns")
+    return (X.drop(columns=named) if named else X, *(X[other] if isinstance(other, str) else other for other in others))
 
 
 @dataclass(frozen=True)
 class Told:
-    """What partitions hold: how many rows that count, of each, and what all tell of the columns."""
+    """What partitions hold: marks of each, and what all tell of the columns."""
 
-    lengths: tuple[int, ...]
+    marks: tuple[Mark, ...]
     summary: TableSummary
 
     def __add__(self, other: Told) -> Told:
-        return Told(self.lengths + other.lengths, self.summary + other.summary)
+        return Told(self.marks + other.marks, self.summary + other.summary)
 
 
-def _summary(partition: Partition, how: Reading, counts: bool, missing: Missing) -> Told:
-    with naming_partition(partition.where):
-        sources, classes, labels, weights, _ = _rows(partition, how)
+def _summary(rows: PartitionRows, how: Reading, counts: bool, missing: Missing) -> Told:
+    where, sources, classes, labels, weights, *_ = rows
+    with naming_partition(where):
         names = [source.name for source in sources]
         is_category = category_mask(how.categorical_features, names, [source.symbolic for source in sources])
         columns = sources, is_category, labels, weights, classes
-        found = summarise(*columns, counts=counts, missing=missing, where=partition.where).compact()
-        return Told((found.n_rows,), found)
+        found = summarise(*columns, counts=counts, missing=missing, where=where).compact()
+        return Told((rows.mark,), found)
 
 
-def _encode(
-    partitions: list[Partition], lengths: list[int], how: Reading, schema: Schema, classes: NDArray[Any]
-) -> EncodedTable:
-    """Rows of neighbouring partitions, which had so many when they were read first."""
-    if len(partitions) > 1 and len({_types(partition) for partition in partitions}) == 1:
-        with suppress(TypeError, ValueError):  # below, each tells of itself
-            found = _encoded(_rows(_together(partitions), how), schema, classes)
-            if found.n_rows == sum(lengths):
-                return found
+def _encode(partitions: list[PartitionRows], marks: list[Mark], schema: Schema, classes: NDArray[Any]) -> EncodedTable:
+    """Rows of neighbouring partitions, which had these marks when they were read first."""
     tables = []
-    for partition, before in zip(partitions, lengths):
-        with naming_partition(partition.where):
-            tables.append(_encoded(_rows(partition, how), schema, classes))
-            if tables[-1].n_rows != before:
-                raise ValueError(f"it had {before} rows when it was read first, and has {tables[-1].n_rows} now")
+    for rows, mark in zip(partitions, marks):
+        with naming_partition(rows.where):
+            _check_mark(rows, mark)
+            tables.append(_encoded(rows, schema, classes))
     return joined(tables)
 
 
-def _types(partition: Partition) -> tuple[Any, ...]:
-    """Types of everything in a partition."""
-    found = [getattr(value, "dtype", None) for value in partition[1:]]
-    return (*found, *partition.X.columns, *partition.X.dtypes) if hasattr(partition.X, "columns") else tuple(found)
-
-
-def _together(partitions: list[Partition]) -> Partition:
-    """Partitions of the same types as one."""
-    values = ([getattr(partition, name) for partition in partitions] for name in Partition._fields[1:])
-    return Partition(partitions[0].where, *map(_concatenated, values))
-
-
-def _concatenated(values: list[Any]) -> Any:
-    """Frames, columns or arrays, one below the other."""
-    if values[0] is None or isinstance(values[0], np.ndarray):
-        return None if values[0] is None else np.concatenate(values)
-    import pandas as pd  # type: ignore[import-untyped]  # which Dask has frames of
-
-    return pd.concat(values)
+def _check_mark(rows: PartitionRows, before: Mark) -> None:
+    """Refuse rows that are not those that were read first."""
+    (n, checksum), (n_before, checksum_before) = rows.mark, before
+    if n != n_before:
+        raise ValueError(f"it had {n_before} rows when it was read first, and has {n} now; fit when it is at rest")
+    if checksum != checksum_before:
+        raise ValueError("it had other values when it was read first; fit when it is at rest, or to a copy of it")
 
 
 def _encoded(rows: PartitionRows, schema: Schema, classes: NDArray[Any]) -> EncodedTable:
@@ -182,17 +181,17 @@ def _encoded(rows: PartitionRows, schema: Schema, classes: NDArray[Any]) -> Enco
 
 
 def _sample(
-    partition: Partition, first: int, how: Reading, schema: Schema, classes: NDArray[Any], draw: Draw
+    rows: PartitionRows, mark: Mark, first: int, schema: Schema, classes: NDArray[Any], draw: Draw
 ) -> SomeOfPart:
-    with naming_partition(partition.where):
-        rows = _rows(partition, how)
+    with naming_partition(rows.where):
+        _check_mark(rows, mark)
         table = _encoded(rows, schema, classes)
         return draw.of_rows(with_sources(schema, table, rows.sources, len(classes)), rows.groups, first)
 
 
-def _traps(partition: Partition, how: Reading, schema: Schema, declared: set[str]) -> list[Trap]:
-    rows = _rows(partition, how)
-    return training_traps(schema, rows.sources, rows.weights, declared)
+def _traps(rows: PartitionRows, schema: Schema, declared: set[str]) -> list[Trap]:
+    sources = [replace(source, values=source.values[:_FIRST_ROWS]) for source in rows.sources]
+    return training_traps(schema, sources, None if rows.weights is None else rows.weights[:_FIRST_ROWS], declared)
 
 
 @dataclass(frozen=True)
@@ -201,21 +200,25 @@ class DaskCases:
 
     Attributes
     ----------
-    partitions : DaskParts, each a Partition
-    how : how they are read
+    partitions : DaskParts, each a PartitionRows, which are read when they are asked for
+    kept : the same as they were read for the summary, until they are encoded; then none
+    first : the first of them that has rows, kept
     summary : what they hold
-    lengths : rows that count, of each
+    marks : of each, by which it is known
     frame : name of the library of the partitions' frames, None for arrays
+    is_declared : whether the user said which columns are categories
     distributions : of continuous columns that are not normal, by position
     memory : bytes that rows may take here
     verbose : whether progress is shown
     """
 
     partitions: DaskParts
-    how: Reading
+    kept: list[DaskParts]
+    first: DaskParts
     summary: TableSummary
-    lengths: list[int]
+    marks: list[Mark]
     frame: str | None
+    is_declared: bool
     distributions: dict[int, str]
     memory: int
     verbose: bool
@@ -234,22 +237,31 @@ class DaskCases:
 
     def table(self, schema: Schema) -> PartitionedTable:
         """The rows as a schema encodes them, on the workers."""
-        together = blocks_of(self.lengths, _ROWS_TOGETHER)
-        own = [([self.partitions.values[k] for k in some], [self.lengths[k] for k in some]) for some in together]
-        tables = DaskParts.of(_encode, own, self.how, schema, self.classes)
-        blocks = blocks_of([sum(lengths) for _, lengths in own], _ROWS_A_BLOCK)
-        parts = DaskParts(tasks(joined, [([tables.values[k] for k in block],) for block in blocks]))
         with blaming(self.partitions):
-            parts = parts.watched("encoding partitions", self.verbose)
-            parts.map(nothing).gather()
+            parts = self._blocks(schema).persist()
+            self.kept.clear()  # each is let go as soon as it is encoded
+            parts.wait("encoding partitions", self.verbose)
         return PartitionedTable(parts, layout_of(schema), len(self.classes), self.summary.weight)
+
+    def _blocks(self, schema: Schema) -> DaskParts:
+        """Encoded rows of neighbours, about a million in each block."""
+        rows = self._rows()
+        together = blocks_of([n for n, _ in self.marks], _ROWS_TOGETHER)
+        own = [([rows.values[k] for k in some], [self.marks[k] for k in some]) for some in together]
+        tables = DaskParts.of(_encode, own, schema, self.classes)
+        blocks = blocks_of([sum(n for n, _ in marks) for _, marks in own], _ROWS_A_BLOCK)
+        return DaskParts(tasks(joined, [([tables.values[k] for k in block],) for block in blocks]))
+
+    def _rows(self) -> DaskParts:
+        """Rows as they were read, or to be read again."""
+        return self.kept[0] if self.kept else self.partitions
 
     def sample(self, seed: int) -> Sample:
         """As many rows as fit into memory here, and where the others are."""
         schema = self.summary.schema(self.frame)
         draw = draw_of(self.summary, layout_of(schema), self.memory, seed)
-        firsts = np.cumsum([0, *self.lengths]).tolist()
-        some = DaskParts.of(_sample, zip(self.partitions.values, firsts), self.how, schema, self.classes, draw)
+        firsts = np.cumsum([0, *(n for n, _ in self.marks)]).tolist()
+        some = DaskParts.of(_sample, zip(self._rows().values, self.marks, firsts), schema, self.classes, draw)
         with blaming(some):
             parts = some.gather()
         return sample_of(parts, self.classes, None if draw.is_all else self._elsewhere(schema))
@@ -266,11 +278,9 @@ class DaskCases:
 
     def warn_of_traps(self, schema: Schema) -> None:
         """Warn of what may be wrong with columns that were taken for what the schema says, by the first rows."""
-        is_declared = not isinstance(self.how.categorical_features, str)
-        of_columns = range(len(schema.columns)) if is_declared else self.distributions
+        of_columns = range(len(schema.columns)) if self.is_declared else self.distributions
         declared = {schema.columns[j].name for j in of_columns}
-        first = next(k for k, n in enumerate(self.lengths) if n)
-        [found] = DaskParts(self.partitions.values[first : first + 1]).map(_traps, self.how, schema, declared).gather()
+        [found] = self.first.map(_traps, schema, declared).gather()
         warn_of(found)
 
 
@@ -283,46 +293,58 @@ def blocks_of(lengths: Sequence[int], n_rows: int) -> list[list[int]]:
 def dask_cases(estimator: Any, X: Any, y: Any, sample_weight: Any, groups: Any = None) -> DaskCases:
     """What `fit` was given, summarised: X a frame or array of Dask, the others of Dask, or names of columns of X."""
     check_versions()
-    X, *beside = _columns_by_name(X, y, sample_weight, groups)
-    partitions = _partitions(X, *beside)
+    own = _partitions(X, y, sample_weight, groups)
     is_frame = hasattr(X, "columns")
-    meta = X._meta if is_frame else np.empty((0, X.shape[1]))
+    meta = _columns_taken(X._meta, y, sample_weight, groups)[0] if is_frame else np.empty((0, X.shape[1]))
+    if not meta.shape[1]:
+        raise ValueError("X has no column beside y and sample_weight; give it at least one feature")
     validate_data(estimator, meta, reset=True, skip_check_array=True)
     names = None if is_frame else [f"x{j}" for j in range(X.shape[1])]
     how = Reading(names, estimator.categorical_features, estimator._learns_from_unlabelled)
     counts = getattr(estimator, "discretize", "none") == "mdlp"
-    summaries = partitions.map(_summary, how, counts, estimator.missing)
-    with blaming(summaries):
-        told = summaries.watched("reading partitions", bool(estimator.verbose)).sum()
-    summary, lengths = told.summary, list(told.lengths)
+    partitions = DaskParts.of(_read, own, how)
+    with blaming(partitions):
+        kept = partitions.persist()
+        summaries = kept.map(_summary, how, counts, estimator.missing)
+        if estimator.verbose:
+            summaries = summaries.persist()
+            summaries.wait("reading partitions", verbose=True)
+        told = summaries.sum()
+    summary, marks = told.summary, list(told.marks)
     require_classes(len(summary.classes))
     columns = summary.columns
     distributions = estimator._distributions([c.name for c in columns], [c.is_category for c in columns])
     memory = read_bytes("memory", estimator.memory)
-    told_of = (partitions, how, summary, lengths, "pandas" if is_frame else None, distributions)
-    return DaskCases(*told_of, memory, bool(estimator.verbose))
+    at = next(k for k, (n, _) in enumerate(marks) if n)
+    return DaskCases(
+        partitions,
+        [kept],
+        DaskParts(kept.values[at : at + 1]),
+        summary,
+        marks,
+        "pandas" if is_frame else None,
+        not isinstance(estimator.categorical_features, str),
+        distributions,
+        memory,
+        bool(estimator.verbose),
+    )
 
 
-def _columns_by_name(X: Any, *others: Any) -> tuple[Any, ...]:
-    """X without the columns that are named, and these."""
-    found, named = [], [other for other in others if isinstance(other, str)]
-    for name in named:
-        if name not in getattr(X, "columns", ()):
-            raise ValueError(f"X has no column {name!r}; it has {', '.join(map(repr, getattr(X, 'columns', ()))):.200}")
-    found = [X[other] if isinstance(other, str) else other for other in others]
-    return (X.drop(columns=named) if named else X, *found)
-
-
-def _partitions(X: Any, y: Any, weights: Any, groups: Any = None) -> DaskParts:
-    """Rows, labels, weights and groups of each partition together."""
+def _partitions(X: Any, y: Any, weights: Any, groups: Any = None) -> list[tuple[Any, ...]]:
+    """Name, rows, labels, weights and groups of each partition; those that are columns of X stay names."""
     if X.ndim != 2:
         raise ValueError(f"X has {X.ndim} dimensions; give a frame, or an array of shape (n_samples, n_features)")
-    rows = _delayed(X)
-    beside = [[None] * len(rows) if part is None else _delayed(part, X) for part in (y, weights, groups)]
-    for name, part in zip(("y", "sample_weight", "groups"), beside):
-        if len(part) != len(rows):
-            raise ValueError(f"X has {len(rows)} partitions and {name} has {len(part)}; give both the same partitions")
-    return DaskParts(tasks(Partition, [(f"partition {k}", *part) for k, part in enumerate(zip(rows, *beside))]))
+    for name in (part for part in (y, weights, groups) if isinstance(part, str)):
+        if name not in getattr(X, "columns", ()):
+            raise ValueError(f"X has no column {name!r}; it has {', '.join(map(repr, getattr(X, 'columns', ()))):.200}")
+    rows, beside = _delayed(X), []
+    for name, part in (("y", y), ("sample_weight", weights), ("groups", groups)):
+        is_column = part is None or isinstance(part, str)
+        beside.append([part] * len(rows) if is_column else _delayed(part, X))
+        if len(beside[-1]) != len(rows):
+            given = len(beside[-1])
+            raise ValueError(f"X has {len(rows)} partitions and {name} has {given}; give both the same partitions")
+    return [(f"partition {k}", *part) for k, part in enumerate(zip(rows, *beside))]
 
 
 def _delayed(collection: Any, like: Any = None) -> list[Any]:
@@ -360,9 +382,9 @@ def predicted(estimator: Any, method: str, X: Any, n_columns: int | None, dtype:
 
 def score(estimator: Any, X: Any, y: Any, sample_weight: Any) -> float:
     """Accuracy over the labelled rows of X, as `TableClassifier.score`."""
-    X, y, weights = _columns_by_name(X, y, sample_weight)
-    parts = _partitions(_known_columns(estimator, X), y, weights)
-    counted = parts.map(_count_right, _alone(estimator))
+    beside = [column for column in (y, sample_weight) if isinstance(column, str)]
+    own = _partitions(_known_columns(estimator, X, beside), y, sample_weight)
+    counted = DaskParts.of(_count_right, own, _alone(estimator))
     with blaming(counted):
         right, total = counted.sum()
     if not total:
@@ -377,8 +399,8 @@ def _alone(estimator: Any) -> Any:
     return found
 
 
-def _known_columns(estimator: Any, X: Any) -> Any:
-    """The columns that the classifier knows, where X has names."""
+def _known_columns(estimator: Any, X: Any, beside: Sequence[str] = ()) -> Any:
+    """The columns that the classifier knows, where X has names, and some beside them."""
     names = getattr(estimator, "feature_names_in_", None)
     if names is None or not hasattr(X, "columns"):
         return X
@@ -387,7 +409,7 @@ def _known_columns(estimator: Any, X: Any) -> Any:
         raise ValueError(
             f"X has no column {absent[0]!r}, which was there in training; give it, or set allow_missing_columns=True"
         )
-    return X[[name for name in names if name in X.columns]]
+    return X[[name for name in (*names, *beside) if name in X.columns]]
 
 
 def _predict(where: str, X: Any, estimator: Any, method: str, width: tuple[int, ...], dtype: Any) -> NDArray[Any]:
@@ -397,13 +419,14 @@ def _predict(where: str, X: Any, estimator: Any, method: str, width: tuple[int, 
         return np.asarray(getattr(estimator, method)(X))
 
 
-def _count_right(partition: Partition, estimator: Any) -> Floats:
+def _count_right(where: str, X: Any, y: Any, weights: Any, groups: Any, estimator: Any) -> Floats:
     """Weight of the rows whose class is predicted, and of all that have one."""
-    with naming_partition(partition.where):
-        if not len(partition.X):
+    with naming_partition(where):
+        if not len(X):
             return np.zeros(2)
-        y = read_labels(partition.y, len(partition.X))
-        weights = np.ones(len(y)) if partition.weights is None else np.asarray(partition.weights, dtype=np.float64)
+        X, y, weights, _ = _columns_taken(X, y, weights, groups)
+        y = read_labels(y, len(X))
+        weights = np.ones(len(y)) if weights is None else np.asarray(weights, dtype=np.float64)
         known = is_labelled(y)
-        right = estimator.predict(partition.X)[known] == y[known]
+        right = estimator.predict(X)[known] == y[known]
         return np.array([weights[known][right].sum(), weights[known].sum()])

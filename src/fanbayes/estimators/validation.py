@@ -20,7 +20,15 @@ from sklearn.utils.validation import column_or_1d, validate_data
 from fanbayes.arrays import Floats
 from fanbayes.data.batches import as_batches
 from fanbayes.data.schema import MAX_LEVELS
-from fanbayes.data.sources import Source, array_sources, frame_sources, is_missing, without_encodings
+from fanbayes.data.sources import (
+    CategoryColumn,
+    Source,
+    array_sources,
+    frame_sources,
+    is_missing,
+    series_source,
+    without_encodings,
+)
 from fanbayes.data.traps import absent_trap, warn_of
 
 # Beyond, products of weights with what the rows hold might overflow.
@@ -287,6 +295,25 @@ def require_classes(n_classes: int) -> None:
         raise ValueError(
             f"y holds {n_classes:,} classes, more than {MAX_LEVELS:,}; give it classes, not identifiers or measurements"
         )
+
+
+def labels_of(y: Any, n_rows: int) -> tuple[NDArray[Any], NDArray[np.int32]]:
+    """Classes in order, and the class of each of some rows (n_rows,), -1 where it is unlabelled."""
+    series = nw.from_native(y, series_only=True, pass_through=True)
+    if isinstance(series, nw.Series) and series.dtype in (nw.String, nw.Categorical):
+        found = series_source(series, "y")
+        if isinstance(found, CategoryColumn) and all(isinstance(level, str) for level in found.categories):
+            classes = sorted(found.distinct())
+            labels = found.codes(classes)
+            return np.array(classes, dtype=object), np.where(labels < len(classes), labels, -1).astype(np.int32)
+    return classes_of(read_labels(y, n_rows))
+
+
+def seen_classes(classes: NDArray[Any], labels: NDArray[np.int32]) -> tuple[NDArray[Any], NDArray[np.int32]]:
+    """Those of the classes that some row has, and the labels (n_rows,) as numbers of these."""
+    seen = np.bincount(labels + 1, minlength=len(classes) + 1)[1:] > 0
+    place = np.append(np.where(seen, np.cumsum(seen) - 1, -1), -1).astype(np.int32)  # -1, no label, is the last
+    return classes[seen], place[labels]
 
 
 def labels_among(classes: NDArray[Any], y: NDArray[Any]) -> NDArray[np.int32]:

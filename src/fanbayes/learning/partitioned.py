@@ -25,7 +25,7 @@ from fanbayes.model.network import Statistics, Terms
 Value = TypeVar("Value")
 
 # Sums that are added at a time.
-_FAN_IN = 8
+FAN_IN = 8
 
 
 class Parts(Protocol):
@@ -47,11 +47,11 @@ class Parts(Protocol):
         """Their sum (`added_up`), brought here."""
 
 
-def added_up(values: Sequence[Value], add: Callable[[Sequence[Value]], Value]) -> Value:
-    """Sum of values, neighbours first; `add` adds some of them, or plans to."""
-    while len(values) > 1:
-        values = [add(values[k : k + _FAN_IN]) for k in range(0, len(values), _FAN_IN)]
-    return values[0]
+def added_up(values: Sequence[Value], add: Callable[[Sequence[Value]], Value], most: int = 1) -> Sequence[Value]:
+    """Values with the same sum, as many as these at most, neighbours first; `add` adds some of them, or plans to."""
+    while len(values) > most:
+        values = [add(values[k : k + FAN_IN]) for k in range(0, len(values), FAN_IN)]
+    return values
 
 
 @dataclass(frozen=True)

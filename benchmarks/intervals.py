@@ -1,7 +1,7 @@
 """Coverage of the 90 % intervals: how often the truth is inside, over tables simulated from known networks.
 
-    python benchmarks/run.py coverage       measures it
-    python benchmarks/coverage.py           prints the published results as the table of docs/uncertainty.md
+    python benchmarks/run.py intervals       measures it
+    python benchmarks/intervals.py          prints the published results as the table of docs/uncertainty.md
 
 Every table has a network of its own, unlike the priors of the fit: log probabilities and means are normal, deviations
 uniform. Naive Bayes with all rows labelled has the exact posterior; with a fifth of them labelled, and FAN with two
@@ -196,5 +196,5 @@ def markdown(results: list[dict[str, Any]]) -> str:
 
 
 if __name__ == "__main__":
-    published = Path(__file__).parent / "results" / "coverage.json"
+    published = Path(__file__).parent / "results" / "intervals.json"
     print(markdown(json.loads(published.read_text())["results"]))
