@@ -199,7 +199,8 @@ def test_pairs_of_classes(explained_models, explained_rows):
     for wrong in (["a"], ["a", "a"], ["a", "z"], ["a", "b", "c"]):
         with pytest.raises(ValueError, match="must be two of 'a', 'b', 'c'"):
             clf.explain(X, classes=wrong)
-    single = NBClassifier().fit([[0.0], [1.0]], [1, 1])
+    with pytest.warns(UserWarning, match="only the class 1"):
+        single = NBClassifier().fit([[0.0], [1.0]], [1, 1])
     with pytest.raises(ValueError, match="one class only"):
         single.explain([[0.0]])
 
