@@ -264,7 +264,7 @@ def test_a_table_that_changes_while_it_is_read(more):
             return iter(found)
 
     with pytest.raises(ValueError, match="the table changed while it was read: it had 100 rows"):
-        NBClassifier().fit(Other(TABLE[:100]), "outcome")
+        NBClassifier(memory=0).fit(Other(TABLE[:100]), "outcome")
 
 
 class SecondTime(Pieces):
@@ -282,20 +282,31 @@ class SecondTime(Pieces):
     ("name", "said"),
     [("letter", "column 'letter'"), ("x", "column 'x'"), ("outcome", "the target"), ("cases", "the weights")],
 )
-def test_values_that_change_while_they_are_read(name, said):
+@pytest.mark.parametrize("memory", [0, "8kB"])  # of the latter, rows are kept at first
+def test_values_that_change_while_they_are_read(name, said, memory):
     """One value of the table is another one the second time."""
     column, k = TABLE[name], int(np.flatnonzero(TABLE[name].is_not_null() & TABLE["cases"].gt(0))[0])
     other = next(value for value in column.unique().to_list() if value and value != column[k])
     table = SecondTime(TABLE)
     object.__setattr__(table, "later", TABLE.with_columns(column.scatter(k, other)))
     with pytest.raises(ValueError, match=f"the table changed while it was read: {said} had other values"):
-        NBClassifier().fit(table, "outcome", "cases")
+        NBClassifier(memory=memory).fit(table, "outcome", "cases")
+
+
+@pytest.mark.parametrize("name", ["NB", "NB, binned", "FAN"])
+def test_rows_that_take_little_memory_are_read_once(name):
+    table = SecondTime(TABLE)
+    object.__setattr__(table, "later", TABLE[:0])
+    found = MODELS[name]().fit(table, "outcome", "cases").predict_log_proba(NEW)
+    np.testing.assert_array_equal(
+        found, MODELS[name]().set_params(memory=0).fit(Pieces(TABLE), "outcome", "cases").predict_log_proba(NEW)
+    )
 
 
 def test_the_same_rows_in_another_order_are_no_change():
     table = SecondTime(TABLE)
     object.__setattr__(table, "later", TABLE[::-1])
-    found = NBClassifier().fit(table, "outcome", "cases").predict_proba(NEW)
+    found = NBClassifier(memory=0).fit(table, "outcome", "cases").predict_proba(NEW)
     np.testing.assert_allclose(found, NBClassifier().fit(TABLE, "outcome", "cases").predict_proba(NEW), atol=1e-12)
 
 
@@ -345,7 +356,7 @@ def test_parts_of_different_types_are_named():
 
 
 def test_progress_is_shown(capsys):
-    NBClassifier(verbose=True).fit(Pieces(TABLE), "outcome")
+    NBClassifier(verbose=True, memory=0).fit(Pieces(TABLE), "outcome")
     assert capsys.readouterr().err.count("done") == 2  # a pass that reads, and one that encodes
 
 

@@ -30,6 +30,8 @@ from fanbayes.learning.ensembles.race import Elsewhere
 
 # Arrays that take less than this share of `memory` are never put on disk.
 _SMALL_SHARE = 64
+# Rows as they came that take less than this share of it are kept, and not read again.
+_KEPT_SHARE = 4
 
 
 def batches_of(X: Any) -> Batches | None:
@@ -134,9 +136,10 @@ class BatchCases:
     ----------
     parts : Parts
     summary : TableSummary of all rows that count
-    checksums : of the features, labels and weights (n_features + 2,), by which they are known when they are read again
+    checksums : of the features, labels and weights (n_features + 2,), by which rows are known that are read again
     first : Part, by which traps are judged
     is_weighted : whether a weight is not 1
+    kept : all rows, where they are few; None: they are read again
     is_declared : whether the user said which columns are categories
     distributions : of continuous columns that are not normal, by position
     memory : bytes that encoded rows may take in memory
@@ -147,6 +150,7 @@ class BatchCases:
     checksums: NDArray[np.uint64]
     first: Part
     is_weighted: bool
+    kept: list[Part] | None
     is_declared: bool
     distributions: dict[int, str]
     memory: int
@@ -203,9 +207,10 @@ class BatchCases:
     def encode(self, schema: Schema) -> Iterator[tuple[int, EncodedTable, Part]]:
         """Encoded parts, the number of the first row of each, and what they were made of."""
         at, n_rows, left = 0, self.summary.n_rows, self.checksums.copy()
-        for part in self.parts.read("encoding", n_rows):
+        for part in self.kept or self.parts.read("encoding", n_rows):
             n = len(part.labels)
-            left -= part.checksums()
+            if self.kept is None:
+                left -= part.checksums()
             if at + n > n_rows:
                 break
             with naming(part.where):
@@ -219,7 +224,7 @@ class BatchCases:
             raise ValueError(
                 f"the table changed while it was read: it had {n_rows:,} rows; fit again when it is at rest"
             )
-        if left.any():
+        if self.kept is None and left.any():
             names = [*(f"column {name!r}" for name in self.parts.features), "the target", "the weights"]
             raise ValueError(
                 f"the table changed while it was read: {names[int(np.argmax(left != 0))]} had other values before; fit "
@@ -252,16 +257,18 @@ def read_parts(estimator: Any, batches: Batches, y: Any, sample_weight: Any, gro
 
 
 def summarise_parts(
-    estimator: Any, parts: Parts, categorical_features: Any, *, counts: bool, missing: Missing
-) -> tuple[TableSummary, NDArray[np.uint64], Part, bool]:
-    """What all rows tell of the columns, their checksums, the first part, and whether a weight is not 1.
+    estimator: Any, parts: Parts, categorical_features: Any, *, counts: bool, missing: Missing, memory: int = 0
+) -> tuple[TableSummary, NDArray[np.uint64], Part, bool, list[Part] | None]:
+    """What all rows tell of the columns, their checksums, the first part, whether a weight is not 1, and the rows.
 
-    The estimator learns names.
+    The estimator learns names. The rows themselves are None if they take more than their share of the memory.
     """
     total: TableSummary | None = None
     checksums = np.zeros(len(parts.features) + 2, dtype=np.uint64)
     first: Part | None = None
     is_weighted = False
+    kept: list[Part] | None = []
+    size = 0
     for part in parts.read("reading", parts.batches.n_rows):
         names = [s.name for s in part.sources]
         if first is None:
@@ -272,8 +279,15 @@ def summarise_parts(
             options: dict[str, Any] = {"counts": counts, "missing": missing, "where": part.where}
             found = summarise(part.sources, is_category, part.labels, part.weights, part.classes, **options)
         total = found if total is None else total + found
-        checksums += part.checksums()
         is_weighted |= part.weights is not None
+        if kept is None:
+            checksums += part.checksums()
+            continue
+        kept.append(part)
+        size += int(part.frame.estimated_size())
+        if size > memory // _KEPT_SHARE:
+            checksums += np.sum([own.checksums() for own in kept], axis=0, dtype=np.uint64)
+            kept = None
     if total is None or first is None:
         raise ValueError("the table has no rows that count: give it rows, with labels and positive weights")
     require_classes(len(total.classes))
@@ -281,4 +295,4 @@ def summarise_parts(
         raise ValueError(
             f"the sum of sample_weight is larger than {MOST_CASES:g}; divide all weights by the largest of them"
         )
-    return total, checksums, first, is_weighted
+    return total, checksums, first, is_weighted, kept

@@ -151,8 +151,8 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ----------
         X : data frame or array-like of shape (n_samples, n_features), or a table that is read in batches
             Discrete and continuous columns, values missing or not. Datasets of Arrow, lazy frames of polars, relations
-            of DuckDB and tables of Ibis need not fit into memory: they are gone through twice, and encoded rows that
-            take more than `memory` lie in temporary files.
+            of DuckDB and tables of Ibis need not fit into memory: beyond a quarter of `memory` they are gone through
+            twice, and encoded rows that take more than `memory` lie in temporary files.
         y : array-like of shape (n_samples,), or str
             Classes, or the name of the column of X that holds them. A row whose label is NaN or None is unlabelled: a
             model that is a joint distribution learns from it as well, others leave it out.
@@ -241,10 +241,13 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _batch_cases(self, batches: Batches, y: Any, sample_weight: Any, groups: Any) -> BatchCases:
         parts = read_parts(self, batches, y, sample_weight, groups)
         counts = getattr(self, "discretize", "none") == "mdlp"
-        found = summarise_parts(self, parts, self.categorical_features, counts=counts, missing=self.missing)
+        memory = read_bytes("memory", self.memory)
+        found = summarise_parts(
+            self, parts, self.categorical_features, counts=counts, missing=self.missing, memory=memory
+        )
         other = self._distributions(parts.features, [c.is_category for c in found[0].columns])
         is_declared = not isinstance(self.categorical_features, str)
-        return BatchCases(parts, *found, is_declared, other, read_bytes("memory", self.memory))
+        return BatchCases(parts, *found, is_declared, other, memory)
 
     def _distributions(self, names: Sequence[str], is_category: Sequence[bool]) -> dict[int, str]:
         """Distributions of columns that are not normal, by position."""
