@@ -303,6 +303,25 @@ def test_rows_that_take_little_memory_are_read_once(name):
     )
 
 
+@pytest.mark.parametrize("later", [[1.0, 4.0], [2.5, 1.5]])
+def test_changes_that_make_up_for_each_other(later):
+    table = SecondTime(TABLE.with_columns(z=pl.lit(2.0)))
+    values = np.resize(later, N)
+    object.__setattr__(table, "later", TABLE.with_columns(z=pl.Series(values)))
+    with pytest.raises(ValueError, match="column 'z' had other values"):
+        NBClassifier(memory=0).fit(table, "outcome")
+
+
+def test_folders_that_tell_a_text(tmp_path):
+    """A column that is in the names of folders, not in the files."""
+    table, rows = (t.with_columns(code="c" + pl.col("code")) for t in (TABLE, NEW))
+    ds.write_dataset(table.to_arrow(), tmp_path, format="parquet", partitioning=["code"], partitioning_flavor="hive")
+    found = NBClassifier(memory=0).fit(ds.dataset(tmp_path, partitioning="hive"), "outcome", "cases")
+    expected = NBClassifier().fit(table, "outcome", "cases")
+    new = rows.select(found.feature_names_in_.tolist())  # the folders' column comes last
+    np.testing.assert_allclose(found.predict_proba(new), expected.predict_proba(rows), atol=1e-9)
+
+
 def test_the_same_rows_in_another_order_are_no_change():
     table = SecondTime(TABLE)
     object.__setattr__(table, "later", TABLE[::-1])

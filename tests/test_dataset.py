@@ -106,6 +106,8 @@ def test_a_column_without_values(write, library):
 
 @pytest.mark.parametrize("word", ["inf", "-Infinity", "1e999"])
 def test_infinity_among_numbers_is_refused(write, word):
+    late = write("x,class\n" + "1,a\n" * 4096 + f"{word},b\n")  # alone in its block
+    assert "'x' is infinite" in refusal(late, target="class")
     path = write(f"x,class\n1,a\n{word},b\n,a\n")
     message = refusal(path, target="class")
     assert all(part in message for part in (path.name, "line 3", repr(word), "'x' is infinite", "missing", "discrete"))

@@ -265,3 +265,16 @@ def test_averages_are_refused():
     clf = MODELS["average"].fit(*TABLE)
     with pytest.raises(ValueError, match="a SELECT holds a single network, and FANClassifierCV is an average; fit a"):
         model_sql(compile_model(clf), "rows")
+
+
+def test_texts_differ_by_case_in_a_column_without_it():
+    """SQLite compares the values of such a column without case, and categories differ by it."""
+    X = pd.DataFrame({"letter": ["k", "K", "l"] * 20})
+    y = [0, 1, 1, 0, 1, 0] * 10
+    clf = NBClassifier().fit(X, y)
+    base = sqlite3.connect(":memory:")
+    base.execute("CREATE TABLE data (letter TEXT COLLATE NOCASE)")
+    base.executemany("INSERT INTO data VALUES (?)", [("k",), ("K",), ("L",)])
+    found = [row[-1] for row in base.execute(model_sql(compile_model(clf), "data"))]
+    new = pd.DataFrame({"letter": ["k", "K", None]})
+    np.testing.assert_allclose(found, clf.predict_proba(new)[:, 1], atol=1e-12)

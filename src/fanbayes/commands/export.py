@@ -43,6 +43,8 @@ def export(
         raise WrongUse(f"the end of the name {file.name} decides what is written: it must be {known}; or say --to.")
     if form != ".sql" and (table is not None or keep):
         raise WrongUse("--table and --keep are for a SELECT: write to a file .sql, or say --to sql.")
+    if table == "":
+        raise WrongUse("--table is empty: give the name of the table that the SELECT reads.")
     require_target(file, model)
 
     from fanbayes.export import compile_model, model_onnx, model_python, model_sql

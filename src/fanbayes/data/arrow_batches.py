@@ -125,7 +125,8 @@ class DatasetBatches:
             # The dataset's own scan has whole groups of rows in memory.
             with fragment.open() as file:
                 categories = [*fragment.format.read_options.dictionary_columns]
-                categories += [field.name for field in wanted if field.type == _CODES]
+                held = {*fragment.physical_schema.names}  # neither keys of folders nor columns that the file lacks
+                categories += [field.name for field in wanted if field.type == _CODES and field.name in held]
                 options = {"read_dictionary": categories, "buffer_size": _BUFFER, "pre_buffer": False}
                 reader = pyarrow.parquet.ParquetFile(file, **options)
                 if reader.metadata.num_rows:

@@ -96,7 +96,8 @@ Mark = tuple[int, int]
 
 @sizeof.register(PartitionRows)  # type: ignore[untyped-decorator]
 def _bytes_of_rows(rows: PartitionRows) -> int:
-    return rows.labels.nbytes + sum(source.values.nbytes for source in rows.sources)
+    weights = 0 if rows.weights is None else rows.weights.nbytes
+    return rows.labels.nbytes + weights + sum(source.values.nbytes for source in rows.sources)
 
 
 def _read(where: str, X: Any, y: Any, weights: Any, groups: Any, how: Reading) -> PartitionRows:
@@ -189,8 +190,13 @@ def _sample(
         return draw.of_rows(with_sources(schema, table, rows.sources, len(classes)), rows.groups, first)
 
 
+def _first_rows(source: Any) -> Any:
+    first = replace(source, values=source.values[:_FIRST_ROWS])
+    return replace(first, cases=None) if isinstance(source, CategoryColumn) else first
+
+
 def _traps(rows: PartitionRows, schema: Schema, declared: set[str]) -> list[Trap]:
-    sources = [replace(source, values=source.values[:_FIRST_ROWS]) for source in rows.sources]
+    sources = [_first_rows(source) for source in rows.sources]
     return training_traps(schema, sources, None if rows.weights is None else rows.weights[:_FIRST_ROWS], declared)
 
 

@@ -168,11 +168,15 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _fit_whole(self, *given: Any) -> Self:
         """`_fit`; if it fails, nothing has changed."""
-        self._whole(self._fit, *given)
-        if len(self.classes_) == 1:
-            warn_of([one_class_trap(self.classes_.tolist()[0])])
+        self._whole(self._fit_and_warn, *given)
         self._beside = tuple(column for column in given[1:] if isinstance(column, str))
         self._missing_texts = ()
+        return self
+
+    def _fit_and_warn(self, *given: Any) -> Self:
+        self._fit(*given)
+        if len(self.classes_) == 1:
+            warn_of([one_class_trap(self.classes_.tolist()[0])])
         return self
 
     def _whole(self, learn: Callable[..., Self], *given: Any) -> Self:

@@ -125,6 +125,14 @@ def is_dask(X: Any) -> bool:
     return hasattr(type(X), "__dask_graph__")
 
 
+def _require_table(X: Any) -> None:
+    """Refuse what a table can be made of, and is none."""
+    if isinstance(X, (str, PathLike)):
+        raise TypeError(f"X is a text, {_short(X)}; read the file first, for example pandas.read_csv(X)")
+    if type(X) is dict:  # as sparse arrays may be, too
+        raise TypeError("X is a dict; make a data frame of it, for example pandas.DataFrame(X)")
+
+
 def read_rows(estimator: Any, X: Any, *, reset: bool, training: bool = False) -> Rows:
     """Rows of an array or data frame, names and number of its columns checked by scikit-learn.
 
@@ -139,10 +147,7 @@ def read_rows(estimator: Any, X: Any, *, reset: bool, training: bool = False) ->
         raise TypeError("X is a table that is read in batches, and this needs rows in memory; give it X.head(1000)")
     frame = as_frame(X)
     if frame is None:
-        if isinstance(X, (str, PathLike)):
-            raise TypeError(f"X is a text, {_short(X)}; read the file first, for example pandas.read_csv(X)")
-        if type(X) is dict:  # as sparse arrays may be, too
-            raise TypeError("X is a dict; make a data frame of it, for example pandas.DataFrame(X)")
+        _require_table(X)
         if isinstance(X, np.ma.MaskedArray):
             raise TypeError("X is a masked array, of which NumPy forgets the mask; give X.astype(float).filled(np.nan)")
         if isinstance(X, (list, tuple)):
@@ -201,6 +206,7 @@ def named_columns(X: Any, **columns: Any) -> tuple[Any, ...]:
     frame = as_frame(X)
     for what, name in names.items():
         if frame is None:
+            _require_table(X)
             raise ValueError(f"{what}={name!r:.60} names a column, and X has no names; give the values of {what}")
         if name not in frame.columns:
             raise ValueError(f"{what} names {name!r}, which is not a column; the columns are {frame.columns}")
@@ -300,7 +306,7 @@ def require_classes(n_classes: int) -> None:
 def labels_of(y: Any, n_rows: int) -> tuple[NDArray[Any], NDArray[np.int32]]:
     """Classes in order, and the class of each of some rows (n_rows,), -1 where it is unlabelled."""
     series = nw.from_native(y, series_only=True, pass_through=True)
-    if isinstance(series, nw.Series) and series.dtype in (nw.String, nw.Categorical):
+    if isinstance(series, nw.Series) and len(series) == n_rows and series.dtype in (nw.String, nw.Categorical):
         found = series_source(series, "y")
         if isinstance(found, CategoryColumn) and all(isinstance(level, str) for level in found.categories):
             classes = sorted(found.distinct())

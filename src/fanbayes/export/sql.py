@@ -141,7 +141,8 @@ def _read(feature: Column) -> tuple[str, str, list[str]]:
         given += f" AND NOT {number} > {INFINITY}"
     if feature.kind == "discrete":
         levels = "".join(f" WHEN {level} THEN {v}" for v, level in enumerate(_levels(feature)))
-        return f"CASE {value}{levels} END", given, []
+        compared = f"{value} || ''" if feature.has_strings else value  # letter by letter, also in a column without case
+        return f"CASE {compared}{levels} END", given, []
     wrong = [f"typeof({value}) IN ('text', 'blob')", f"abs({number}) = {INFINITY}"]  # SQLite has no types of columns
     if feature.distribution == "poisson":
         wrong += [f"{number} < 0", f"{number} > 1e12", f"{number} <> floor({number})"]

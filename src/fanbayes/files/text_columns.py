@@ -164,7 +164,8 @@ class GrowingColumn:
                 "finite number:",
                 "not_finite",
             )
-        if all(_is_infinite(text) for _, text in odd) and len(odd) < len(fields):  # else it is a word among words
+        among_numbers = self.blocks or len(odd) < len(fields)  # else it is a word among words
+        if all(_is_infinite(text) for _, text in odd) and among_numbers:
             raise DatasetError(
                 f"{block.table}, line {line}: {quoted(text)} among the numbers of {quoted(self.name)} is infinite:",
                 "not_finite",
