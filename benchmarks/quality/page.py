@@ -43,9 +43,9 @@ def pages(found: Summary) -> dict[str, str]:
     return {"index.html": html, "README.md": tables}
 
 
-def front(found: Summary) -> str:
-    """What the project's README says of it."""
-    return _rendered("front.md.jinja", found)
+def excerpts(found: Summary) -> dict[str, str]:
+    """What files of the project say of it, by their paths."""
+    return {"README.md": _rendered("front.md.jinja", found), "docs/choosing.md": _rendered("guide.md.jinja", found)}
 
 
 def _rendered(template: str, content: Mapping[str, Any]) -> str:

@@ -16,7 +16,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from page import front, pages
+from page import excerpts, pages
 from summary import merged, summary
 
 from fanbayes.files.atomic import write_file
@@ -40,8 +40,9 @@ def main() -> None:
     for name, content in pages(found).items():
         write_file(options.out / name, content.encode())
     if options.out == PUBLISHED:
-        text = (ROOT / "README.md").read_text("utf-8")
-        write_file(ROOT / "README.md", _PLACE.sub(lambda _: front(found) + "\n", text).encode())
+        for name, excerpt in excerpts(found).items():
+            text = _PLACE.sub(lambda _: f"{excerpt.strip()}\n", (ROOT / name).read_text("utf-8"))  # noqa: B023
+            write_file(ROOT / name, text.encode())
     print(f"The page: {options.out / 'index.html'}")
 
 
