@@ -207,6 +207,12 @@ def test_a_group_of_related_datasets_has_one_vote():
     assert table.standings[0].mean["log_loss"] == pytest.approx(0.5)
 
 
+def test_what_is_not_ranked_takes_no_fold_from_others():
+    records = [record(method, "a", fold, 0.5) for method in ("nb", "fan") for fold in range(3)]
+    results = gather([*records, record("lightgbm_two", "a", 0, 0.5)])["complete"]
+    assert [len(results[method]["a"].folds) for method in ("nb", "fan", "lightgbm_two")] == [3, 3, 1]
+
+
 def test_one_dataset_is_tested_by_folds_or_else_by_rows():
     first = [record("fan", "a", fold, loss) for fold, loss in enumerate([0.4, 0.5, 0.45])]
     second = [record("nb", "a", fold, loss) for fold, loss in enumerate([0.5, 0.55, 0.6])]

@@ -13,6 +13,7 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+from settings import NOT_RANKED
 
 from fanbayes.evaluation import ranks, significance
 from fanbayes.evaluation.ranks import Ranking, by_group, gains
@@ -79,7 +80,7 @@ Results = Mapping[str, Mapping[str, Result]]
 
 
 def gather(records: Iterable[Record]) -> dict[str, Results]:
-    """Results by scenario, of the folds that all methods with records of the dataset have."""
+    """Results by scenario, of the folds that all ranked methods with records of the dataset have; of others, some."""
     parts: defaultdict[str, defaultdict[str, defaultdict[str, dict[int, Record]]]]
     parts = defaultdict(lambda: defaultdict(lambda: defaultdict(dict)))
     for record in records:
@@ -90,10 +91,11 @@ def gather(records: Iterable[Record]) -> dict[str, Results]:
     for scenario, datasets in parts.items():
         results: defaultdict[str, dict[str, Result]] = defaultdict(dict)
         for dataset, methods in datasets.items():
-            shared = set.intersection(*(set(folds) for folds in methods.values()))
+            ranked = [set(folds) for method, folds in methods.items() if method not in NOT_RANKED]
+            shared = set.intersection(*ranked) if ranked else set()
             for method, folds in methods.items():
-                if shared:
-                    results[method][dataset] = Result([folds[fold] for fold in sorted(shared)])
+                if there := sorted(shared & folds.keys()):
+                    results[method][dataset] = Result([folds[fold] for fold in there])
         found[scenario] = results
     return found
 

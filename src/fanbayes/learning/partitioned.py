@@ -47,7 +47,7 @@ class Parts(Protocol):
         """Their sum (`added_up`), brought here."""
 
 
-def added_up(values: Sequence[Value], add: Callable[[Sequence[Value]], Value], most: int) -> Sequence[Value]:
+def added_up(values: Sequence[Value], add: Callable[[Sequence[Value]], Value], most: int = 1) -> Sequence[Value]:
     """Values with the same sum, as many as these at most, neighbours first; `add` adds some of them, or plans to."""
     while len(values) > most:
         values = [add(values[k : k + FAN_IN]) for k in range(0, len(values), FAN_IN)]
