@@ -30,7 +30,7 @@ def in_sqlite(X, query, name="rows"):
 
 
 def in_duckdb(X, query, name="rows"):
-    connection = duckdb.connect()
+    connection = duckdb.connect(config={"threads": 1})  # otherwise rows may come in another order
     values = plain(X)
     kinds = [next((type(v) for v in values[column] if v is not None), float) for column in values]
     of_pandas = {bool: "boolean", int: "Int64", float: "Float64", str: "object"}
