@@ -118,14 +118,14 @@ def test_units_after_the_race_fit_what_may_become_a_member(monkeypatch):
     assert n_fits.get("FAN", n_fits.get("NB")) == 5
 
 
-def test_the_race_knows_what_the_forest_says(monkeypatch):
+def test_the_race_knows_what_trees_say(monkeypatch):
     columns, y = mixed(500)
-    honest, forest = fits_of_units(monkeypatch, columns, y)[1], race._forest
+    honest, trees = fits_of_units(monkeypatch, columns, y)[1], race._trees
 
-    def knows_all(training, folds, judged):
-        return replace(forest(training, folds, judged), p=0.01 + 0.98 * np.eye(2)[judged.labels])
+    def knows_all(training, kind, folds, judged):
+        return replace(trees(training, kind, folds, judged), p=0.01 + 0.98 * np.eye(2)[judged.labels])
 
-    monkeypatch.setattr(race, "_forest", knows_all)
+    monkeypatch.setattr(race, "_trees", knows_all)
     beaten = fits_of_units(monkeypatch, columns, y)[1]
     assert beaten[0] == honest[0]  # what fills in holes
     assert n_after_race(beaten[1:]) < n_after_race(honest[1:])
@@ -174,7 +174,7 @@ def test_members(fitted):
     np.testing.assert_array_equal(clf.members_["weight"], pool.weights[:-1])
     np.testing.assert_array_equal(clf.members_["exponent"], pool.exponents[:-1])
     assert len(members) == n
-    assert set(clf.members_["model"]) <= {"NB", "FAN", "kernel", "NB forest"}
+    assert set(clf.members_["model"]) <= {"NB", "FAN", "kernel", "NB forest", "boosting"}
     for member, told in zip(members, clf.members_.to_dict("records")):
         is_network = told["model"] in ("NB", "FAN")
         assert len(member.fits) == told["n_fits"] == (4 if is_network else 1)
@@ -723,11 +723,25 @@ def test_kernel_densities_do_not_know_the_classes_that_they_are_judged_by(monkey
     assert max(correct) < 0.65
 
 
-@pytest.mark.parametrize("learn", ["fit_forest", "fit_kernel"])
-def test_forest_and_kernels_are_judged_by_what_they_will_predict(learn, few, monkeypatch):
+def listen(monkeypatch, kind, hear):
+    """Have a candidate that needs no folds tell what it is fitted to."""
+    original = race.TREES.get(kind, race.fit_kernel)
+
+    def listening(*given):
+        hear(*given)
+        return original(*given)
+
+    if kind in race.TREES:
+        monkeypatch.setitem(race.TREES, kind, listening)
+    else:
+        monkeypatch.setattr(race, "fit_kernel", listening)
+
+
+@pytest.mark.parametrize("kind", ["NB forest", "boosting", "kernel"])
+def test_what_needs_no_folds_is_judged_by_what_it_will_predict(kind, few, monkeypatch):
     """Rows whose seldom missing values are filled in; where columns are often missing they stay so."""
-    original, asked = getattr(race, learn), []
-    monkeypatch.setattr(race, learn, lambda *given: asked.append(given[-1]) or original(*given))
+    asked = []
+    listen(monkeypatch, kind, lambda *given: asked.append(given[-1]))
     columns, y = mixed(80)
     X = pd.DataFrame(columns | {"z": np.where(np.arange(80) % 40 == 3, np.nan, np.nan_to_num(columns["z"]))})
     clf = FANClassifierCV(effort="fast", random_state=0).fit(X, y)
@@ -743,16 +757,10 @@ def test_forest_and_kernels_are_judged_by_what_they_will_predict(learn, few, mon
     assert asked[0] is None
 
 
-@pytest.mark.parametrize("learn", ["fit_forest", "fit_kernel"])
-def test_groups_count_in_folds_of_the_user_too(learn, few, monkeypatch):
-    original, seen = getattr(race, learn), []
-    place = 5 if learn == "fit_forest" else 3
-
-    def listening(*given):
-        seen.append((given[0].n_rows, given[place]))
-        return original(*given)
-
-    monkeypatch.setattr(race, learn, listening)
+@pytest.mark.parametrize("kind", ["NB forest", "boosting", "kernel"])
+def test_groups_count_in_folds_of_the_user_too(kind, few, monkeypatch):
+    seen = []
+    listen(monkeypatch, kind, lambda *given: seen.append((given[0].n_rows, given[-2])))
     columns, y = mixed(60)
     groups = np.arange(60) // 2
     FANClassifierCV(**{**FAST, "cv": GroupKFold(3)}).fit(pd.DataFrame(columns), y, groups=groups)

@@ -12,7 +12,8 @@ from scipy.optimize import minimize
 from fanbayes import NBClassifier, _native
 from fanbayes.data.state import StateError
 from fanbayes.data.views import View
-from fanbayes.learning.ensembles.nb_forest import MOST_CODES, ForestPredictor, fit_forest, learn_coding
+from fanbayes.learning.ensembles.coded_trees import MOST_CODES, ForestPredictor, learn_coding
+from fanbayes.learning.ensembles.nb_forest import fit_forest
 
 SHRINKAGE = (0.3, 0.03, 3.0)
 TABLE_SHRINKAGE = 5.0
@@ -213,7 +214,7 @@ def test_weights_maximise_the_penalised_log_score():
         return (((w - usual) / scale) ** 2).sum() - weights[cases] @ log_p[np.arange(len(cases)), y[cases]]
 
     args = (log_prior.tolist(), usual.tolist(), scale.tolist(), None)
-    found = _native.forest_weights(components, y, weights, folds, 2, *args)
+    found = _native.tree_weights(components, y, weights, folds, 2, *args)
     for w, cases in zip(found, (np.arange(90), np.arange(1, 90, 2), np.arange(0, 90, 2))):
         best = minimize(penalised, usual, (cases,), "L-BFGS-B", bounds=[(0, 30)] * 5)
         assert penalised(w, cases) <= best.fun + 1e-6

@@ -1,5 +1,6 @@
 // The Python face of the native core, and the only file that knows Python: checks shapes, keeps arrays alive, releases
 // the GIL.
+#include "boosted_trees.hpp"
 #include "columns.hpp"
 #include "discriminative.hpp"
 #include "em.hpp"
@@ -516,9 +517,9 @@ nb::ndarray<nb::numpy, T> array_of(std::vector<T>&& values, const Lengths& shape
     return nb::ndarray<nb::numpy, T>(kept->data(), shape.size(), shape.data(), owner);
 }
 
-nb_forest::Columns forest_columns(std::vector<uint8_t> n_codes, std::vector<uint8_t> is_ordered,
+coded_trees::Columns coded_columns(std::vector<uint8_t> n_codes, std::vector<uint8_t> is_ordered,
                                   const In<uint8_t, 2>& level, std::vector<uint8_t> n_levels) {
-    using nb_forest::MOST_CODES;
+    using coded_trees::MOST_CODES;
     const size_t M = n_codes.size();
     require(is_ordered.size() == M && n_levels.size() == M && level.shape(0) == M && level.shape(1) == MOST_CODES,
             "columns: as many of each");
@@ -531,28 +532,36 @@ nb_forest::Columns forest_columns(std::vector<uint8_t> n_codes, std::vector<uint
     return {std::move(n_codes), std::move(is_ordered), level.data(), std::move(n_levels)};
 }
 
-nb::tuple grow_forest(In<uint8_t, 2> codes, In<int32_t, 1> labels, In<double, 1> weights, In<int32_t, 2> parts,
-                      std::vector<uint8_t> n_codes, std::vector<uint8_t> is_ordered, In<uint8_t, 2> level,
-                      std::vector<uint8_t> n_levels, const std::vector<double>& prior, double min_split,
-                      double min_network, size_t n_known, uint64_t seed, ThreadPool* pool) {
-    const nb_forest::Columns columns =
-        forest_columns(std::move(n_codes), std::move(is_ordered), level, std::move(n_levels));
-    const nb_forest::Cases cases{codes.data(),    labels.data(),  weights.data(), parts.data(),
-                                 labels.shape(0), parts.shape(0)};
-    const size_t n = cases.n, M = columns.size(), K = prior.size();
-    require(codes.shape(0) == M && codes.shape(1) == n && weights.shape(0) == n && parts.shape(1) == n,
-            "codes: (columns, cases), a label, a weight and parts a case");
-    require(n > 0 && K > 0 && n_known <= M, "some cases, classes, and no more known columns than there are");
+// Of cases that trees are grown on: codes (columns, cases), a label and a weight a case, and its part in each group.
+void check_cases(const In<uint8_t, 2>& codes, const In<int32_t, 1>& labels, const In<double, 1>& weights,
+                 const int32_t* parts, size_t n_groups, size_t n_parts, const coded_trees::Columns& columns,
+                 const std::vector<double>& prior) {
+    const size_t n = labels.shape(0), M = columns.size(), K = prior.size();
+    require(codes.shape(0) == M && codes.shape(1) == n && weights.shape(0) == n,
+            "codes: (columns, cases), a label and a weight a case");
+    require(n > 0 && K > 0, "some cases and classes");
     for (double p : prior) require(p > 0 && p <= 1, "a prior probability a class");
     for (size_t i = 0; i < n; ++i) {
         require(0 <= labels.data()[i] && size_t(labels.data()[i]) < K, "a label lies outside of the classes");
         require(weights.data()[i] > 0 && weights.data()[i] < 1e300, "weights are positive");
-        for (size_t g = 0; g < cases.n_groups; ++g)
-            require(0 <= cases.parts[g * n + i] && cases.parts[g * n + i] < int32_t(2 * nb_forest::N_PARTS),
-                    "a part lies outside of the parts");
+        for (size_t g = 0; g < n_groups; ++g)
+            require(0 <= parts[g * n + i] && parts[g * n + i] < int32_t(2 * n_parts), "a part lies outside of the parts");
         for (size_t j = 0; j < M; ++j)
             require(codes.data()[j * n + i] <= columns.n_codes[j], "a code lies outside of its column");
     }
+}
+
+nb::tuple grow_forest(In<uint8_t, 2> codes, In<int32_t, 1> labels, In<double, 1> weights, In<int32_t, 2> parts,
+                      std::vector<uint8_t> n_codes, std::vector<uint8_t> is_ordered, In<uint8_t, 2> level,
+                      std::vector<uint8_t> n_levels, const std::vector<double>& prior, double min_split,
+                      double min_network, size_t n_known, uint64_t seed, ThreadPool* pool) {
+    const coded_trees::Columns columns =
+        coded_columns(std::move(n_codes), std::move(is_ordered), level, std::move(n_levels));
+    const nb_forest::Cases cases{codes.data(),    labels.data(),  weights.data(), parts.data(),
+                                 labels.shape(0), parts.shape(0)};
+    const size_t n = cases.n, M = columns.size(), K = prior.size();
+    require(parts.shape(1) == n && n_known <= M, "parts a case, and no more known columns than there are");
+    check_cases(codes, labels, weights, parts.data(), parts.shape(0), nb_forest::N_PARTS, columns, prior);
     nb_forest::Trees trees;
     std::vector<float> held_out(n * nb_forest::N_COMPONENTS * K);
     {
@@ -571,25 +580,57 @@ nb::tuple grow_forest(In<uint8_t, 2> codes, In<int32_t, 1> labels, In<double, 1>
         array_of(std::move(held_out), {n, nb_forest::N_COMPONENTS, K}));
 }
 
-Out forest_weights(In<float, 3> components, In<int32_t, 1> labels, In<double, 1> weights, In<int32_t, 1> folds,
+nb::tuple grow_boosted(In<uint8_t, 2> codes, In<int32_t, 1> labels, In<double, 1> weights, In<int32_t, 1> units,
+                       In<int32_t, 1> parts, size_t n_parts, std::vector<uint8_t> n_codes, std::vector<uint8_t> is_ordered,
+                       In<uint8_t, 2> level, std::vector<uint8_t> n_levels, const std::vector<double>& prior,
+                       std::vector<size_t> ends, size_t depth, double rate, double shrinkage, double min_cases,
+                       double share, size_t n_tried, uint64_t seed, ThreadPool* pool) {
+    const coded_trees::Columns columns =
+        coded_columns(std::move(n_codes), std::move(is_ordered), level, std::move(n_levels));
+    const boosted_trees::Cases cases{codes.data(), labels.data(),   weights.data(), units.data(),
+                                     parts.data(), labels.shape(0), n_parts};
+    const size_t n = cases.n, M = columns.size(), K = prior.size();
+    require(parts.shape(0) == n && units.shape(0) == n && n_parts > 1 && K > 1,
+            "a unit and a part a case, and two parts and classes at least");
+    check_cases(codes, labels, weights, parts.data(), 1, n_parts, columns, prior);
+    require(ends.size() <= tree_weights::N_COMPONENTS && std::is_sorted(ends.begin(), ends.end()), "ends of stages");
+    require(depth <= 16 && rate > 0 && shrinkage > 0 && min_cases > 0 && share > 0 && n_tried > 0 && M > 0,
+            "settings lie outside of their ranges");
+    boosted_trees::Trees trees;
+    std::vector<float> held_out(n * tree_weights::N_COMPONENTS * K);
+    {
+        nb::gil_scoped_release release;
+        trees = boosted_trees::grow(cases, columns, prior,
+                                    {std::move(ends), depth, rate, shrinkage, min_cases, share, n_tried, seed},
+                                    held_out.data(), or_caller(pool));
+    }
+    const size_t T = trees.n_trees(), N = trees.column.size();
+    return nb::make_tuple(
+        array_of(std::move(trees.first_node), {T + 1}), array_of(std::move(trees.stage), {T}),
+        array_of(std::move(trees.column), {N}), array_of(std::move(trees.right), {N}),
+        array_of(std::move(trees.to_left), {N}), array_of(std::move(trees.to_right), {N}),
+        array_of(std::move(trees.values), {N, K}), array_of(std::move(held_out), {n, tree_weights::N_COMPONENTS, K}));
+}
+
+Out weights_of_trees(In<float, 3> components, In<int32_t, 1> labels, In<double, 1> weights, In<int32_t, 1> folds,
                    size_t n_folds, std::vector<double> log_prior, const std::vector<double>& usual,
                    const std::vector<double>& scale, ThreadPool* pool) {
     const size_t n = components.shape(0), K = log_prior.size();
-    require(components.shape(1) == nb_forest::N_COMPONENTS && components.shape(2) == K && K > 0,
+    require(components.shape(1) == tree_weights::N_COMPONENTS && components.shape(2) == K && K > 0,
             "components: (cases, components, classes)");
     require(labels.shape(0) == n && weights.shape(0) == n && folds.shape(0) == n, "a label, weight and fold a case");
-    require(usual.size() == nb_forest::N_COMPONENTS && scale.size() == usual.size(), "a usual weight a component");
+    require(usual.size() == tree_weights::N_COMPONENTS && scale.size() == usual.size(), "a usual weight a component");
     for (double s : scale) require(s > 0, "scales are positive");
     for (size_t i = 0; i < n; ++i)
         require(0 <= labels.data()[i] && size_t(labels.data()[i]) < K, "a label lies outside of the classes");
-    const nb_forest::Judged judged{components.data(), labels.data(), folds.data(),        weights.data(), n,
+    const tree_weights::Judged judged{components.data(), labels.data(), folds.data(),        weights.data(), n,
                                    n_folds,           std::move(log_prior)};
     std::vector<double> found;
     {
         nb::gil_scoped_release release;
-        found = nb_forest::learn_weights(judged, usual, scale, or_caller(pool));
+        found = tree_weights::learn(judged, usual, scale, or_caller(pool));
     }
-    return array_of(std::move(found), {1 + n_folds, nb_forest::N_COMPONENTS});
+    return array_of(std::move(found), {1 + n_folds, tree_weights::N_COMPONENTS});
 }
 
 // Trees that predict. All is checked, so that no path leaves a tree and no look-up a table.
@@ -601,7 +642,7 @@ struct HeldForest {
     In<int32_t, 2> known;
     In<float, 1> tables;
     In<uint8_t, 2> level;
-    nb_forest::Columns columns;
+    coded_trees::Columns columns;
 
     HeldForest(In<int64_t, 1> first_node_, In<int64_t, 1> first_number_, In<int32_t, 1> column_,
                In<int32_t, 1> right_, In<int32_t, 1> network_, In<uint64_t, 1> to_left_, In<uint64_t, 1> to_right_,
@@ -618,7 +659,7 @@ struct HeldForest {
           known(std::move(known_)),
           tables(std::move(tables_)),
           level(std::move(level_)),
-          columns(forest_columns(n_codes, std::vector<uint8_t>(n_codes.size()), level, std::move(n_levels))) {
+          columns(coded_columns(n_codes, std::vector<uint8_t>(n_codes.size()), level, std::move(n_levels))) {
         const size_t T = known.shape(0), N = column.shape(0);
         require(first_node.shape(0) == T + 1 && first_number.shape(0) == T + 1, "a first node and number a tree");
         require(right.shape(0) == N && network.shape(0) == N && to_left.shape(0) == N && to_right.shape(0) == N &&
@@ -653,7 +694,7 @@ struct HeldForest {
         }
     }
 
-    nb_forest::Forest view() const {
+    coded_trees::Forest view() const {
         return {first_node.data(), first_number.data(), column.data(),  right.data(),    network.data(),
                 to_left.data(),    to_right.data(),     values.data(),  known.data(),    tables.data(),
                 known.shape(0),    known.shape(1),      values.shape(1)};
@@ -670,7 +711,7 @@ struct HeldForest {
         check_rows(codes);
         Out out = zeros({codes.shape(0), values.shape(1)});
         nb::gil_scoped_release release;
-        nb_forest::add_scores(view(), columns, codes.data(), codes.shape(0), out.data(), or_caller(pool));
+        coded_trees::add_scores(view(), columns, codes.data(), codes.shape(0), out.data(), or_caller(pool));
         return out;
     }
 
@@ -678,7 +719,7 @@ struct HeldForest {
         check_rows(codes);
         Out out = zeros({codes.shape(0), columns.size(), values.shape(1)});
         nb::gil_scoped_release release;
-        nb_forest::add_terms(view(), columns, codes.data(), codes.shape(0), out.data(), or_caller(pool));
+        coded_trees::add_terms(view(), columns, codes.data(), codes.shape(0), out.data(), or_caller(pool));
         return out;
     }
 };
@@ -1080,7 +1121,11 @@ NB_MODULE(_core, m) {
           nb::arg("n_codes"), nb::arg("is_ordered"), nb::arg("level"), nb::arg("n_levels"), nb::arg("prior"),
           nb::arg("min_split"), nb::arg("min_network"), nb::arg("n_known"), nb::arg("seed"),
           nb::arg("pool").none());
-    m.def("forest_weights", &forest_weights, nb::arg("components"), nb::arg("labels"), nb::arg("weights"),
+    m.def("grow_boosted", &grow_boosted, nb::arg("codes"), nb::arg("labels"), nb::arg("weights"), nb::arg("units"),
+          nb::arg("parts"), nb::arg("n_parts"), nb::arg("n_codes"), nb::arg("is_ordered"), nb::arg("level"), nb::arg("n_levels"),
+          nb::arg("prior"), nb::arg("ends"), nb::arg("depth"), nb::arg("rate"), nb::arg("shrinkage"),
+          nb::arg("min_cases"), nb::arg("share"), nb::arg("n_tried"), nb::arg("seed"), nb::arg("pool").none());
+    m.def("tree_weights", &weights_of_trees, nb::arg("components"), nb::arg("labels"), nb::arg("weights"),
           nb::arg("folds"), nb::arg("n_folds"), nb::arg("log_prior"), nb::arg("usual"), nb::arg("scale"),
           nb::arg("pool").none());
     nb::class_<HeldForest>(m, "Forest")

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
-#include <exception>
 #include <numeric>
 
 namespace fanbayes::nb_forest {
 namespace {
+
+using namespace coded_trees;
 
 // Shares of a node are shrunk towards those of the node above as by so many cases: a vote, and two logarithms.
 constexpr double SHRINKAGE[N_SHARES] = {0.3, 0.03, 3.0};
@@ -18,22 +18,8 @@ constexpr double TABLE_SHRINKAGE = 5.0;
 constexpr double LEAST = 1e-6;
 // A node takes the best of a third of the columns, and of no more than these.
 constexpr size_t MOST_TRIED = 128;
-constexpr size_t TREES_AT_ONCE = 12, ROWS_AT_ONCE = 256;
+constexpr size_t TREES_AT_ONCE = 12;
 constexpr size_t MOST_TABULATED = 1 << 18;
-
-class Random {  // splitmix64
-    uint64_t state_;
-
-  public:
-    explicit Random(uint64_t seed) : state_(seed) {}
-    uint64_t operator()() {
-        uint64_t z = state_ += 0x9e3779b97f4a7c15u;
-        z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-        z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-        return z ^ z >> 31;
-    }
-    size_t below(size_t n) { return size_t((unsigned __int128)((*this)()) * n >> 64); }
-};
 
 // x log x, from a table where all weights are whole.
 class Entropy {
@@ -63,15 +49,6 @@ struct Entry {
     int32_t label;
     double weight;
 };
-
-struct Split {
-    int32_t column = -1;
-    double score = 0;
-    uint64_t to_left = 0, to_right = 0;
-};
-
-uint64_t bit(size_t code) { return uint64_t(1) << code; }
-uint64_t bits_below(size_t n) { return n >= 64 ? ~uint64_t(0) : bit(n) - 1; }
 
 // One tree.
 class Grower {
@@ -363,43 +340,6 @@ class Grower {
     }
 };
 
-// The levels of the columns that the networks of a tree know: where each begins, and the end.
-void set_first(const Columns& columns, const int32_t* known, size_t n_known, std::vector<size_t>& first) {
-    first.assign(1, 0);
-    for (size_t k = 0; k < n_known; ++k) first.push_back(first.back() + columns.n_levels[size_t(known[k])]);
-}
-
-// The node in which a row of codes ends; `visit(node, next)` is told of every step.
-template <typename Nodes, typename Visit>
-size_t descend(const Nodes& nodes, size_t first, const uint8_t* codes, Visit visit) {
-    size_t node = first;
-    while (nodes.column[node] >= 0) {
-        const uint64_t code = bit(codes[nodes.column[node]]);
-        size_t next = node;
-        if (nodes.to_left[node] & code) next = node + 1;
-        else if (nodes.to_right[node] & code) next = first + size_t(nodes.right[node]);
-        if (next == node) break;
-        visit(node, next);
-        node = next;
-    }
-    return node;
-}
-
-template <typename Nodes>
-size_t descend(const Nodes& nodes, size_t first, const uint8_t* codes) {
-    return descend(nodes, first, codes, [](size_t, size_t) {});
-}
-
-// add(column, K numbers) for each known column that is not missing.
-template <typename Add>
-void each_term(const Columns& columns, const int32_t* known, size_t n_known, const std::vector<size_t>& first,
-               const float* table, size_t K, const uint8_t* codes, Add add) {
-    for (size_t k = 0; k < n_known; ++k) {
-        const size_t j = size_t(known[k]), level = columns.level[j * MOST_CODES + codes[j]];
-        if (level < columns.n_levels[j]) add(j, table + (first[k] + level) * K);
-    }
-}
-
 // What a tree says of the cases that it has not seen (n_held_out, N_COMPONENTS, K).
 std::vector<float> judge(const Trees& tree, const Cases& cases, const Columns& columns, const int32_t* parts,
                          int32_t part) {
@@ -412,7 +352,7 @@ std::vector<float> judge(const Trees& tree, const Cases& cases, const Columns& c
     for (size_t i = 0; i < cases.n; ++i) {
         if (parts[i] % int32_t(N_PARTS) != part) continue;
         for (size_t j = 0; j < M; ++j) codes[j] = cases.codes[j * cases.n + i];
-        const size_t node = descend(tree, 0, codes.data()), at = out.size();
+        const size_t node = descend(tree, 0, [&](size_t j) { return codes[j]; }), at = out.size();
         out.insert(out.end(), tree.shares.begin() + ptrdiff_t(node * N_SHARES * K),
                    tree.shares.begin() + ptrdiff_t((node + 1) * N_SHARES * K));
         out.resize(at + N_COMPONENTS * K);
@@ -428,32 +368,13 @@ std::vector<float> judge(const Trees& tree, const Cases& cases, const Columns& c
     return out;
 }
 
-template <typename T>
-void append(std::vector<T>& to, const std::vector<T>& from) {
-    to.insert(to.end(), from.begin(), from.end());
-}
-
 void append(Trees& all, const Trees& tree) {
+    using coded_trees::append;
     all.first_node.push_back(all.first_node.back() + tree.first_node.back());
     all.first_number.push_back(all.first_number.back() + tree.first_number.back());
     append(all.column, tree.column), append(all.right, tree.right), append(all.network, tree.network);
     append(all.to_left, tree.to_left), append(all.to_right, tree.to_right);
     append(all.shares, tree.shares), append(all.known, tree.known), append(all.tables, tree.tables);
-}
-
-// Tasks that may throw.
-template <typename Task>
-void run(ThreadPool& pool, size_t n, Task task) {
-    std::vector<std::exception_ptr> failed(n);
-    pool.run(int64_t(n), [&](int64_t k) {
-        try {
-            task(size_t(k));
-        } catch (...) {
-            failed[size_t(k)] = std::current_exception();
-        }
-    });
-    for (const std::exception_ptr& error : failed)
-        if (error) std::rethrow_exception(error);
 }
 
 }  // namespace
@@ -490,180 +411,6 @@ Trees grow(const Cases& cases, const Columns& columns, const std::vector<double>
     }
     for (size_t m = 0; m < cases.n * width; ++m) held_out[m] /= float(cases.n_groups);
     return all;
-}
-
-// ---------------------------------------------------------------- weights of the components
-
-namespace {
-
-constexpr size_t C = N_COMPONENTS;
-using Weights = std::array<double, C>;
-constexpr double MOST_WEIGHT = 30.0, TOLERANCE = 1e-8;
-constexpr int MOST_STEPS = 100, MOST_HALVINGS = 40;
-
-struct Slope {
-    double loss = 0;
-    Weights gradient{};
-    std::array<Weights, C> curvature{};
-};
-
-// Loss, gradient and second derivatives at w, without the cases of a fold.
-Slope slope_at(const Judged& in, int32_t fold, const Weights& w, const Weights& usual, const Weights& scale) {
-    const size_t K = in.log_prior.size();
-    std::vector<double> p(K);
-    Slope out;
-    for (size_t i = 0; i < in.n; ++i) {
-        if (in.folds[i] == fold) continue;
-        const float* x = in.components + i * C * K;
-        double most = -INFINITY, sum = 0;
-        for (size_t k = 0; k < K; ++k) {
-            p[k] = in.log_prior[k];
-            for (size_t s = 0; s < C; ++s) p[k] += w[s] * double(x[s * K + k]);
-            most = std::max(most, p[k]);
-        }
-        const size_t y = size_t(in.labels[i]);
-        const double of_label = p[y];
-        for (double& one : p) sum += one = std::exp(one - most);
-        out.loss += in.weights[i] * (std::log(sum) + most - of_label);
-        Weights mean{};
-        for (size_t s = 0; s < C; ++s) {
-            for (size_t k = 0; k < K; ++k) mean[s] += p[k] / sum * double(x[s * K + k]);
-            out.gradient[s] += in.weights[i] * (mean[s] - double(x[s * K + y]));
-        }
-        for (size_t s = 0; s < C; ++s)
-            for (size_t r = 0; r <= s; ++r) {
-                double product = 0;
-                for (size_t k = 0; k < K; ++k) product += p[k] / sum * double(x[s * K + k]) * double(x[r * K + k]);
-                out.curvature[s][r] += in.weights[i] * (product - mean[s] * mean[r]);
-            }
-    }
-    for (size_t s = 0; s < C; ++s) {
-        const double away = (w[s] - usual[s]) / scale[s];
-        out.loss += away * away;
-        out.gradient[s] += 2 * away / scale[s];
-        out.curvature[s][s] += 2 / (scale[s] * scale[s]);
-        for (size_t r = 0; r < s; ++r) out.curvature[r][s] = out.curvature[s][r];
-    }
-    return out;
-}
-
-// -curvature^-1 gradient over the free weights, 0 for the others; the curvature is positive definite.
-Weights newton_step(Slope at, const std::array<bool, C>& is_free) {
-    for (size_t s = 0; s < C; ++s) {
-        if (is_free[s]) continue;
-        at.gradient[s] = 0;
-        for (size_t r = 0; r < C; ++r) at.curvature[s][r] = at.curvature[r][s] = double(r == s);
-    }
-    Weights step = at.gradient;
-    auto& a = at.curvature;
-    for (size_t s = 0; s < C; ++s)  // Gauss, without exchanges
-        for (size_t r = s + 1; r < C; ++r) {
-            const double factor = a[r][s] / a[s][s];
-            for (size_t q = s; q < C; ++q) a[r][q] -= factor * a[s][q];
-            step[r] -= factor * step[s];
-        }
-    for (size_t s = C; s-- > 0;) {
-        for (size_t q = s + 1; q < C; ++q) step[s] -= a[s][q] * step[q];
-        step[s] /= a[s][s];
-    }
-    for (double& one : step) one = -one;
-    return step;
-}
-
-// Newton's method, projected on what weights may be.
-Weights learn_weights(const Judged& in, int32_t fold, const Weights& usual, const Weights& scale, Weights w) {
-    Slope at = slope_at(in, fold, w, usual, scale);
-    for (int step = 0; step < MOST_STEPS; ++step) {
-        std::array<bool, C> is_free;
-        for (size_t s = 0; s < C; ++s)
-            is_free[s] = !(w[s] <= 0 && at.gradient[s] > 0) && !(w[s] >= MOST_WEIGHT && at.gradient[s] < 0);
-        const Weights direction = newton_step(at, is_free);
-        double length = 1;
-        Weights next;
-        Slope there;
-        for (int halving = 0; halving < MOST_HALVINGS; ++halving, length /= 2) {
-            for (size_t s = 0; s < C; ++s) next[s] = std::clamp(w[s] + length * direction[s], 0.0, MOST_WEIGHT);
-            there = slope_at(in, fold, next, usual, scale);
-            if (there.loss <= at.loss) break;
-        }
-        const double gain = at.loss - there.loss;
-        if (!(gain > 0)) break;
-        w = next, at = there;
-        if (gain <= TOLERANCE * (1 + std::abs(at.loss))) break;
-    }
-    return w;
-}
-
-}  // namespace
-
-std::vector<double> learn_weights(const Judged& judged, const std::vector<double>& usual,
-                                  const std::vector<double>& scale, ThreadPool& pool) {
-    Weights from, by;
-    std::copy_n(usual.begin(), C, from.begin());
-    std::copy_n(scale.begin(), C, by.begin());
-    const Weights all = learn_weights(judged, -1, from, by, from);
-    std::vector<double> out(all.begin(), all.end());
-    out.resize((1 + judged.n_folds) * C);
-    run(pool, judged.n_folds, [&](size_t fold) {
-        const Weights found = learn_weights(judged, int32_t(fold), from, by, all);
-        std::copy(found.begin(), found.end(), out.begin() + ptrdiff_t((1 + fold) * C));
-    });
-    return out;
-}
-
-// ---------------------------------------------------------------- prediction
-
-namespace {
-
-// For rows in blocks, tree after tree: say(row, tree, first levels of its networks).
-template <typename Say>
-void each_row_and_tree(const Forest& forest, const Columns& columns, size_t n, ThreadPool& pool, Say say) {
-    run(pool, (n + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE, [&](size_t block) {
-        std::vector<size_t> first;
-        for (size_t t = 0; t < forest.n_trees; ++t) {
-            set_first(columns, forest.known + t * forest.n_known, forest.n_known, first);
-            for (size_t i = block * ROWS_AT_ONCE; i < std::min(n, (block + 1) * ROWS_AT_ONCE); ++i) say(i, t, first);
-        }
-    });
-}
-
-const float* table_of(const Forest& forest, size_t t, size_t node, size_t n_levels) {
-    return forest.tables + size_t(forest.first_number[t]) + size_t(forest.network[node]) * n_levels * forest.n_classes;
-}
-
-}  // namespace
-
-void add_scores(const Forest& forest, const Columns& columns, const uint8_t* codes, size_t n, double* out,
-                ThreadPool& pool) {
-    const size_t K = forest.n_classes, M = columns.size();
-    each_row_and_tree(forest, columns, n, pool, [&](size_t i, size_t t, const std::vector<size_t>& first) {
-        const uint8_t* row = codes + i * M;
-        double* to = out + i * K;
-        const size_t node = descend(forest, size_t(forest.first_node[t]), row);
-        for (size_t c = 0; c < K; ++c) to[c] += double(forest.values[node * K + c]);
-        each_term(columns, forest.known + t * forest.n_known, forest.n_known, first,
-                  table_of(forest, t, node, first.back()), K, row, [&](size_t, const float* p) {
-                      for (size_t c = 0; c < K; ++c) to[c] += double(p[c]);
-                  });
-    });
-}
-
-void add_terms(const Forest& forest, const Columns& columns, const uint8_t* codes, size_t n, double* out,
-               ThreadPool& pool) {
-    const size_t K = forest.n_classes, M = columns.size();
-    each_row_and_tree(forest, columns, n, pool, [&](size_t i, size_t t, const std::vector<size_t>& first) {
-        const uint8_t* row = codes + i * M;
-        double* to = out + i * M * K;
-        const size_t end = descend(forest, size_t(forest.first_node[t]), row, [&](size_t node, size_t next) {
-            double* of_column = to + size_t(forest.column[node]) * K;
-            for (size_t c = 0; c < K; ++c)
-                of_column[c] += double(forest.values[next * K + c]) - double(forest.values[node * K + c]);
-        });
-        each_term(columns, forest.known + t * forest.n_known, forest.n_known, first,
-                  table_of(forest, t, end, first.back()), K, row, [&](size_t j, const float* p) {
-                      for (size_t c = 0; c < K; ++c) to[j * K + c] += double(p[c]);
-                  });
-    });
 }
 
 }  // namespace fanbayes::nb_forest

@@ -16,7 +16,7 @@ from fanbayes._native._core import (
     e_step,
     exp,
     fine_tune,
-    forest_weights,
+    grow_boosted,
     grow_forest,
     log,
     posterior,
@@ -25,6 +25,7 @@ from fanbayes._native._core import (
     split_losses,
     star_posterior,
     star_width,
+    tree_weights,
     use_backend,
 )
 
@@ -44,7 +45,7 @@ __all__ = [
     "e_step",
     "exp",
     "fine_tune",
-    "forest_weights",
+    "grow_boosted",
     "grow_forest",
     "log",
     "posterior",
@@ -53,5 +54,6 @@ __all__ = [
     "split_losses",
     "star_posterior",
     "star_width",
+    "tree_weights",
     "use_backend",
 ]

@@ -184,7 +184,35 @@ def grow_forest(
     over trees.
     """
 
-def forest_weights(
+def grow_boosted(
+    codes: NDArray[np.uint8],  # (columns, cases), the last code of a column is "missing"
+    labels: NDArray[np.int32],  # (cases,)
+    weights: Floats,  # (cases,)
+    units: NDArray[np.int32],  # (cases,), those of a unit are drawn together
+    parts: NDArray[np.int32],  # (cases,), which sequence leaves each out
+    n_parts: int,
+    n_codes: Sequence[int],  # (columns,), "missing" not counted
+    is_ordered: Sequence[int],  # (columns,), whether codes are cut by their order
+    level: NDArray[np.uint8],  # (columns, 64)
+    n_levels: Sequence[int],  # (columns,)
+    prior: Sequence[float],  # (classes,)
+    ends: Sequence[int],  # (5,) at most, rounds at the end of each stage
+    depth: int,  # most steps from the root to a leaf
+    rate: float,
+    shrinkage: float,
+    min_cases: float,  # least cases of a node
+    share: float,  # of the cases of a sequence, that a tree is grown on
+    n_tried: int,  # columns that a node takes the best of
+    seed: int,
+    pool: ThreadPool | None,
+) -> tuple[NDArray[Any], ...]:
+    """Grow sequences of boosted trees: first nodes, stages, columns, right ones, codes to either side, and values.
+
+    The values of nodes are of shape (nodes, classes); the last array is of shape (cases, 5, classes), what the trees
+    of a stage add for a case that they have left out.
+    """
+
+def tree_weights(
     components: NDArray[np.float32],  # (cases, 5, classes)
     labels: NDArray[np.int32],  # (cases,)
     weights: Floats,  # (cases,)
@@ -198,7 +226,7 @@ def forest_weights(
     """Weights of the components that predict the labels best (1 + n_folds, 5): by all cases, and without each fold."""
 
 class Forest:
-    """Trees that predict (`learning/ensembles/nb_forest.py`); checks on construction that no path leaves a tree."""
+    """Trees that predict (`learning/ensembles/coded_trees.py`); checks on construction that no path leaves a tree."""
 
     def __init__(
         self,

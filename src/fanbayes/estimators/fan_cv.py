@@ -41,8 +41,8 @@ class FANClassifierCV(TableClassifier):
 
     Members are naive Bayes and FANs of several sizes, as EM finds them or fine-tuned to tell the classes apart, on
     continuous columns as they are, binned, by their normal scores or decorrelated; kernel densities, FANs with one
-    component for each of some training rows; and a forest of trees with naive Bayes in their nodes. Each is the mean of
-    its fits to all folds but one, and together with the classes' shares they are pooled,
+    component for each of some training rows; a forest of trees with naive Bayes in their nodes, and boosted trees. Each
+    is the mean of its fits to all folds but one, and together with the classes' shares they are pooled,
 
     ``p(c | x) = s sum_m v_m p_m(c | x) + (1 - s) prod_m p_m(c | x)^{w_m} / Z(x)``,
 
@@ -70,7 +70,7 @@ class FANClassifierCV(TableClassifier):
         quarters of the cases are learnt from at a time, members are fitted again to all rows.
     memory : int or str, default="1GB"
         What the rows of a table that is read in batches, or lies on a cluster, may take here. Of a larger table it is
-        a sample that candidates are judged on, and that fine-tuning, forest, cuts, normal scores, correlations and
+        a sample that candidates are judged on, and that fine-tuning, trees, cuts, normal scores, correlations and
         extra members learn from; EM learns the networks of members from all rows, wherever they are.
     kernel_members : bool, default=True
         Whether kernel densities are tried, up to 5,000 rows. Such members hold rows of the training table.

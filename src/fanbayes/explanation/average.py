@@ -35,9 +35,9 @@ from fanbayes.explanation.path import N_NODES, integrate
 from fanbayes.learning.completion import blocks, missing_cells
 from fanbayes.learning.e_step import ThreadPool, posterior
 from fanbayes.learning.ensembles.average import FURTHEST, Average, completed
+from fanbayes.learning.ensembles.coded_trees import ForestPredictor
 from fanbayes.learning.ensembles.extra import EstimatorFit
 from fanbayes.learning.ensembles.members import Fit
-from fanbayes.learning.ensembles.nb_forest import ForestPredictor
 from fanbayes.learning.ensembles.pool import FLOOR, Pool
 
 _NUMBERS_AT_ONCE = 1 << 20

@@ -27,8 +27,8 @@ from fanbayes.export.compiled import (
 )
 from fanbayes.learning.completion import N_POINTS, latin_hypercube, middles
 from fanbayes.learning.ensembles.average import FURTHEST, Average
+from fanbayes.learning.ensembles.coded_trees import ForestPredictor
 from fanbayes.learning.ensembles.members import Fit, MemberNetwork
-from fanbayes.learning.ensembles.nb_forest import ForestPredictor
 from fanbayes.learning.ensembles.pool import FLOOR
 from fanbayes.learning.predictor import NetworkPredictor
 from fanbayes.learning.tree_data import nodes_of

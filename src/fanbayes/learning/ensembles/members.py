@@ -11,8 +11,8 @@ from fanbayes.data.state import Arrays, State, entry, require
 from fanbayes.data.table import EncodedTable
 from fanbayes.data.views import View
 from fanbayes.learning.e_step import ThreadPool, posterior
+from fanbayes.learning.ensembles.coded_trees import ForestPredictor
 from fanbayes.learning.ensembles.extra import EstimatorFit
-from fanbayes.learning.ensembles.nb_forest import ForestPredictor
 from fanbayes.model.network import Network
 from fanbayes.model.state import FAN, network_state, read_network
 

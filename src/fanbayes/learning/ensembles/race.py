@@ -19,6 +19,7 @@ from fanbayes.data.table import EncodedTable
 from fanbayes.data.views import TrainingTable, Treatment, View
 from fanbayes.learning.completion import Completions, Imputer, filled, missing_cells
 from fanbayes.learning.data import TrainingData
+from fanbayes.learning.ensembles.boosted_trees import fit_boosted
 from fanbayes.learning.ensembles.candidates import LONE_THREAD, AnyFamily
 from fanbayes.learning.ensembles.folds import Split
 from fanbayes.learning.ensembles.judging import Fold, Judged, fold_of, judged_rows
@@ -31,7 +32,8 @@ from fanbayes.learning.kernel_density import fit_kernel
 Report = Callable[[str, int], None]
 Asked = tuple[EncodedTable, Ints] | None  # rows to judge in place of others, and these
 Place = tuple[int, int]  # a size, and the number of one of its fits: 0 as EM finds it, then fine-tuned
-OWN_NAMES = ("NB", "FAN", "kernel", "NB forest")  # of kinds of candidates
+TREES = {"NB forest": fit_forest, "boosting": fit_boosted}
+OWN_NAMES = ("NB", "FAN", "kernel", *TREES)  # of kinds of candidates
 
 # Sizes grow until they are so many times the size of the best score of the rows held out by the first unit; not so far
 # where these rows are many and their score is not mostly chance.
@@ -41,9 +43,9 @@ LESS_FAR_FROM, LESS_FAR = 1_000, 1.5
 ENOUGH_FOR_RACE = 200
 # Kernel densities are tried on at most so many rows: of more their centres are a sample too small to compete.
 MOST_FOR_KERNELS = 5_000
-# Cases that are added to the forest, more than to others: where rows are few, what they say of the weights is mostly
-# chance, and the forest is the best to rely on.
-CASES_OF_FOREST = 2.5
+# Cases that are added to trees, more than to others: where rows are few, what they say of the weights is mostly chance,
+# and trees are the best to rely on.
+CASES_OF_TREES = 2.5
 # Points that stand for a row held out, where a value is filled in: every candidate is judged by all of them.
 N_POINTS_HELD_OUT = 16
 
@@ -104,7 +106,7 @@ class Candidate:
 
     Attributes
     ----------
-    kind : "NB", "FAN", "kernel", "NB forest", or the name of an extra member
+    kind : "NB", "FAN", "kernel", "NB forest", "boosting", or the name of an extra member
     treatment : how the continuous columns are seen
     family : what it is fitted by, None of what is fitted to all rows at once
     size : number of components, 0 of what has none to choose
@@ -129,7 +131,7 @@ class Candidate:
     @property
     def prior_cases(self) -> float:
         """Cases that are added to it before any is judged."""
-        return CASES_OF_FOREST if self.kind == "NB forest" else ALPHA
+        return CASES_OF_TREES if self.kind in TREES else ALPHA
 
 
 def find_candidates(
@@ -170,18 +172,17 @@ def find_candidates(
         grown = [Grown(g.fits, {at: f.predict(fit) for at, fit in g.fits.items()}) for f, g in zip(folds, grown)]
     judged = judged_rows(rows, folds, training.groups)
 
-    def of_all_rows(treatment: Treatment | None) -> Candidate:
-        if treatment is None:
-            return _forest(training, folds, judged)
+    def kernel(treatment: Treatment) -> Candidate:
         return _kernel(training, treatment, views[treatment], judged)
 
     kernels: list[Treatment] = []
     if training.kernels and rows.table.n_rows <= MOST_FOR_KERNELS:
         kernels = [t for t in ("normal_scores", "decorrelate") if t in views] or [first.treatment]
-    of_rows = [partial(of_all_rows, treatment) for treatment in (None, *kernels)]  # they take longest
+    trees = (partial(_trees, training, kind, folds, judged) for kind in TREES)
+    of_rows = [*trees, *(partial(kernel, treatment) for treatment in kernels)]  # they take longest
     results = each(lambda task: task(), [*of_rows, *(partial(of, (family, 0, None)) for family in others)])
     without_folds, beginnings = results[: len(of_rows)], results[len(of_rows) :]
-    report("forest", 1)
+    report("trees", 1)
     if kernels:
         report("kernel densities", 1)
     found = _collected(first, folds, grown, judged, rows.n_classes)
@@ -280,14 +281,14 @@ def _collected(
     ]
 
 
-def _forest(training: Training, folds: Sequence[Fold], judged: Judged) -> Candidate:
-    """The forest, judged by trees that have left a row out."""
+def _trees(training: Training, kind: str, folds: Sequence[Fold], judged: Judged) -> Candidate:
+    """Trees, judged by those that have left a row out."""
     n_classes, seed = training.rows.n_classes, training.seed
 
     def fit(view: View, table: EncodedTable, groups: Ints | None, asked: Asked) -> tuple[Fit, Floats]:
-        return fit_forest(table, view, n_classes, seed, LONE_THREAD, groups, asked)
+        return TREES[kind](table, view, n_classes, seed, LONE_THREAD, groups, asked)
 
-    return _of_all_rows(training, "NB forest", "none", fit, folds, judged)
+    return _of_all_rows(training, kind, "none", fit, folds, judged)
 
 
 def _kernel(training: Training, treatment: Treatment, folds: Sequence[Fold], judged: Judged) -> Candidate:

@@ -2,13 +2,14 @@
 
 If every unit (`race.py`) learns from nearly all rows, its fits are kept, and a member is the mean of as many fits as
 there are units (A0), exactly what was judged. Otherwise members are fitted again, to all rows. Of rows that do not fit
-into memory, that is what EM does; what fine-tunes its networks, and the forest, learn from those that fit.
+into memory, that is what EM does; what fine-tunes its networks, and trees, learn from those that fit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,9 +22,8 @@ from fanbayes.learning.ensembles.candidates import LONE_THREAD, AnyFamily, Effor
 from fanbayes.learning.ensembles.folds import Split
 from fanbayes.learning.ensembles.judging import Judged
 from fanbayes.learning.ensembles.members import Fit, Member
-from fanbayes.learning.ensembles.nb_forest import fit_forest
 from fanbayes.learning.ensembles.pool import FLOOR, Pool, fit_pool
-from fanbayes.learning.ensembles.race import Candidate, Place, Training, find_candidates
+from fanbayes.learning.ensembles.race import TREES, Candidate, Place, Training, find_candidates
 from fanbayes.learning.ensembles.stacking import ALPHA, stack, weightiest
 
 # Fits of units are kept if each has learnt from this share of the cases.
@@ -75,13 +75,17 @@ def fit_average(
     for m in members:
         if m.family is not None and not keep:
             wanted.setdefault(m.family, []).append((m.size, m.number))
-    fits = _refit(training, wanted)
-    final = [m.fits if m.family is None or keep else (fits[m.family, m.size, m.number],) for m in members]
-    if not is_whole:
-        final = [_whole_forest(training) if m.kind == "NB forest" else own for m, own in zip(members, final)]
+    trees = [] if is_whole else [m.kind for m in members if m.kind in TREES]
+    fits, whole = _refit(training, wanted, trees)
+
+    def final(m: Candidate) -> Member:
+        if m.kind in whole:
+            return Member((whole[m.kind],))
+        return Member(m.fits if m.family is None or keep else (fits[m.family, m.size, m.number],))
+
     training.report("members", 1)
     average = Average(
-        tuple(Member(own) for own in final),
+        tuple(final(m) for m in members),
         pool,
         _prior_of_all(training),
         Imputer(fits[generative, imputer_size, 0].network, rows.schema, fills),
@@ -96,7 +100,8 @@ def _lone(training: Training, family: AnyFamily) -> Outcome:
     """
     rows = training.all_rows
     fills = np.zeros_like(seldom_missing(rows.table))
-    fit = _refit(training, {family: [(1, 0)]})[family, 1, 0]
+    fits, _ = _refit(training, {family: [(1, 0)]})
+    fit = fits[family, 1, 0]
     n_cases = rows.table.labelled_only().total_weight
     if training.elsewhere is not None:
         n_cases = float(training.elsewhere.class_cases.sum())
@@ -142,24 +147,30 @@ def _best(
     return [kept[k] for k in order], Pool(pool.weights[full], pool.exponents[full], pool.share), log_score
 
 
-def _refit(training: Training, wanted: Mapping[AnyFamily, Sequence[Place]]) -> dict[tuple[AnyFamily, int, int], Any]:
-    """Fits of families to all rows."""
+def _refit(
+    training: Training, wanted: Mapping[AnyFamily, Sequence[Place]], trees: Sequence[str] = ()
+) -> tuple[dict[tuple[AnyFamily, int, int], Any], dict[str, Fit]]:
+    """Fits of families to all rows, and the trees of all rows, by their kinds."""
     rows, elsewhere = training.all_rows, training.elsewhere
     if elsewhere is not None and len(wanted) > 1:  # one after the other: each lays out all rows anew
-        return {at: fit for family in wanted for at, fit in _refit(training, {family: wanted[family]}).items()}
-    seen, tasks = {}, []
-    for family, places in wanted.items():
+        parts = [_refit(training, {family: wanted[family]}) for family in wanted]
+        return {at: fit for fits, _ in parts for at, fit in fits.items()}, _refit(training, {}, trees)[1]
+    seen, places = {}, []
+    for family, own in wanted.items():
         view, table = rows.view(family.treatment, rows.labels)
         data = None if elsewhere is None else elsewhere.seen_by(view)
         seen[family] = family.rows(view, view.mix(table).fused(), rows.n_classes, data)
-        for size in dict.fromkeys(size for size, _ in places):
-            tasks.append((family, size, sorted({number for other, number in places if other == size})))
-    fits = training.each(lambda task: task[0].fit(seen[task[0]], task[1], training.seed, task[2]), tasks)
-    return {(f, size, k): fit for (f, size, numbers), own in zip(tasks, fits) for k, fit in zip(numbers, own)}
+        for size in dict.fromkeys(size for size, _ in own):
+            places.append((family, size, sorted({number for other, number in own if other == size})))
+    tasks: list[Callable[[], Any]] = [partial(_whole_trees, training, kind) for kind in trees]  # they take longest
+    tasks += [partial(family.fit, seen[family], size, training.seed, numbers) for family, size, numbers in places]
+    done = training.each(lambda task: task(), tasks)
+    fits = {(f, size, k): fit for (f, size, own), of in zip(places, done[len(trees) :]) for k, fit in zip(own, of)}
+    return fits, dict(zip(trees, done))
 
 
-def _whole_forest(training: Training) -> tuple[Fit, ...]:
-    """The forest of all rows, where a sample of them was judged."""
+def _whole_trees(training: Training, kind: str) -> Fit:
+    """The trees of all rows, where a sample of them was judged."""
     rows = training.all_rows
     view, table = rows.view("none", rows.labels)
-    return (fit_forest(table, view, rows.n_classes, training.seed, LONE_THREAD, None)[0],)
+    return TREES[kind](table, view, rows.n_classes, training.seed, LONE_THREAD)[0]
