@@ -34,6 +34,7 @@ N_BINS = 6
 SHARED_CODES = 16
 # Rows that cuts are learnt from, about.
 ROWS_FOR_CUTS = 20_000
+_MOST_CAPPINGS = 20  # of frequent values, until hardly any is left
 _MOST_SCORE = 1e4  # of a node or a level
 
 
@@ -110,11 +111,17 @@ def learn_coding(table: EncodedTable) -> Coding:
 
 
 def _cuts(x: Floats, weights: Floats) -> Floats:
-    """Cuts between distinct values, those that divide the cases most evenly if there are many."""
+    """Cuts between distinct values, those that divide the cases most evenly if there are many.
+
+    A value of more cases than a code would hold counts as so many, so that it leaves the other codes to others.
+    """
     values, place = np.unique(x[~np.isnan(x)], return_inverse=True)
     below = np.arange(len(values) - 1)
     if len(values) > MOST_CODES:
-        share = np.cumsum(np.bincount(place, weights[~np.isnan(x)]))
+        cases = np.bincount(place, weights[~np.isnan(x)])
+        for _ in range(_MOST_CAPPINGS):
+            cases = np.minimum(cases, cases.sum() / MOST_CODES)
+        share = np.cumsum(cases)
         wanted = share[-1] * np.arange(1, MOST_CODES) / MOST_CODES
         below = np.unique(np.minimum(np.searchsorted(share, wanted), len(values) - 2))
     return np.asarray((values[below] + values[below + 1]) / 2)
