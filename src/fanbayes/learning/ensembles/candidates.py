@@ -30,6 +30,8 @@ CASES_PER_COMPONENT = 10
 MOST_STATES = 512
 # How much it costs to move a parameter from where EM found it, in cases (D1): from nearly what EM says to nearly free.
 STRENGTHS = (0.3, 0.03, 0.003)
+# Of more cases only the weakest is tried, unless the effort is best: chance is hardly left to be kept from.
+MOST_FOR_STRONG = 1_000
 
 
 class AnyFamily(Protocol):
@@ -124,7 +126,8 @@ def library(effort: Effort, has_numbers: bool, n_classes: int, n_cases: float) -
     """Families to try; the first is generative and sees the columns as they are."""
     most = min(max(4, MOST_STATES // n_classes), max(2, n_cases / CASES_PER_COMPONENT))
     n_init = 4 if effort == "best" else 1
-    strengths = {"fast": STRENGTHS[2:], "default": STRENGTHS[::2], "best": STRENGTHS}[effort]
+    is_light = effort == "fast" or n_cases > MOST_FOR_STRONG
+    strengths = STRENGTHS if effort == "best" else STRENGTHS[2:] if is_light else STRENGTHS[::2]
     ways: list[tuple[Treatment, Tying]] = [("none", "none")]
     if has_numbers:
         ways = [("mdlp", "none"), ("normal_scores", "none"), ("decorrelate", "all")]
