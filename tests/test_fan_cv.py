@@ -174,7 +174,7 @@ def test_members(fitted):
     np.testing.assert_array_equal(clf.members_["weight"], pool.weights[:-1])
     np.testing.assert_array_equal(clf.members_["exponent"], pool.exponents[:-1])
     assert len(members) == n
-    assert set(clf.members_["model"]) <= {"NB", "FAN", "kernel", "NB forest", "boosting"}
+    assert set(clf.members_["model"]) <= {"NB", "FAN", "kernel", "NB forest", "boosted"}
     for member, told in zip(members, clf.members_.to_dict("records")):
         is_network = told["model"] in ("NB", "FAN")
         assert len(member.fits) == told["n_fits"] == (4 if is_network else 1)
@@ -737,7 +737,7 @@ def listen(monkeypatch, kind, hear):
         monkeypatch.setattr(race, "fit_kernel", listening)
 
 
-@pytest.mark.parametrize("kind", ["NB forest", "boosting", "kernel"])
+@pytest.mark.parametrize("kind", ["NB forest", "boosted", "kernel"])
 def test_what_needs_no_folds_is_judged_by_what_it_will_predict(kind, few, monkeypatch):
     """Rows whose seldom missing values are filled in; where columns are often missing they stay so."""
     asked = []
@@ -757,7 +757,7 @@ def test_what_needs_no_folds_is_judged_by_what_it_will_predict(kind, few, monkey
     assert asked[0] is None
 
 
-@pytest.mark.parametrize("kind", ["NB forest", "boosting", "kernel"])
+@pytest.mark.parametrize("kind", ["NB forest", "boosted", "kernel"])
 def test_groups_count_in_folds_of_the_user_too(kind, few, monkeypatch):
     seen = []
     listen(monkeypatch, kind, lambda *given: seen.append((given[0].n_rows, given[-2])))

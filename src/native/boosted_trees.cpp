@@ -42,6 +42,7 @@ class Sequence {
     std::vector<uint32_t> learnt_, judged_;  // cases
     std::vector<float> scores_;              // log p(c | x) + constant, (n, K)
     std::vector<uint32_t> entries_, others_;  // cases that the tree is grown on, those of a node side by side
+    std::vector<uint32_t> not_drawn_;         // cases that are learnt from, but not by this tree
     std::vector<Derivatives> slopes_;         // (n, n_free)
     std::vector<Derivatives> drawn_;          // (n, n_scored), of the classes drawn
     const Derivatives* scored_ = nullptr;     // (n, n_scored), of the classes that cuts are chosen by
@@ -59,6 +60,10 @@ class Sequence {
         bool is_right;
     };
     std::vector<Waiting> waiting_;
+    struct Leaf {
+        size_t begin, end, node;
+    };
+    std::vector<Leaf> leaves_;
     size_t begin_ = 0, end_ = 0;  // cases of the node that is looked at
     double n_cases_ = 0;
 
@@ -67,6 +72,11 @@ class Sequence {
     // p(c | x) of a case by its scores.
     void set_posterior(size_t i) {
         const float* score = scores_.data() + i * K_;
+        if (K_ == 2) {
+            const double away = double(score[1]) - double(score[0]), e = std::exp(-std::abs(away));
+            p_[away > 0] = 1 / (1 + e), p_[away <= 0] = e / (1 + e);
+            return;
+        }
         const double most = double(*std::max_element(score, score + K_));
         double sum = 0;
         for (size_t c = 0; c < K_; ++c) sum += p_[c] = std::exp(double(score[c]) - most);
@@ -76,8 +86,9 @@ class Sequence {
     void draw_cases() {
         entries_.clear();
         const uint64_t limit = uint64_t(std::ldexp(std::min(settings_.share, 1.0), 63)), seed = random_();
+        not_drawn_.clear();
         for (uint32_t i : learnt_)
-            if (Random(seed ^ uint64_t(cases_.units[i]))() >> 1 < limit) entries_.push_back(i);
+            (Random(seed ^ uint64_t(cases_.units[i]))() >> 1 < limit ? entries_ : not_drawn_).push_back(i);
         for (size_t i : entries_) {
             set_posterior(i);
             const double w = cases_.weights[i];
@@ -260,6 +271,7 @@ class Sequence {
             Slope* of_leaf = of_nodes_.data() + size_t(node) * n_free_;
             for (size_t k = begin_; k < end_; ++k)
                 for (size_t f = 0; f < n_free_; ++f) of_leaf[f] += slopes_[entries_[k] * n_free_ + f];
+            leaves_.push_back({begin_, end_, first + size_t(node)});
             return;
         }
         const size_t middle = divide(split);
@@ -292,7 +304,7 @@ class Sequence {
     void grow_tree(size_t stage, float* held_out) {
         draw_cases();
         choose_classes();
-        of_nodes_.clear(), parent_.clear();
+        of_nodes_.clear(), parent_.clear(), leaves_.clear();
         waiting_.push_back({0, entries_.size(), 0, -1, false});
         while (!waiting_.empty()) {
             const Waiting next = waiting_.back();
@@ -301,7 +313,9 @@ class Sequence {
         }
         add_values();
         const size_t first = size_t(trees.first_node.back());
-        for (uint32_t i : learnt_) add_to(scores_.data() + i * K_, end_of(i, first));
+        for (const Leaf& leaf : leaves_)
+            for (size_t k = leaf.begin; k < leaf.end; ++k) add_to(scores_.data() + entries_[k] * K_, leaf.node);
+        for (uint32_t i : not_drawn_) add_to(scores_.data() + i * K_, end_of(i, first));
         for (uint32_t i : judged_) {
             const size_t node = end_of(i, first);
             add_to(scores_.data() + i * K_, node);

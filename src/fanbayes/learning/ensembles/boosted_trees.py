@@ -42,8 +42,8 @@ RATE, SHRINKAGE = 0.1, 1.0
 LEAST_CASES = 3.0
 # Steps from the root to a leaf: more where there are more cases to tell interactions from chance.
 LEAST_DEPTH, MOST_DEPTH = 3, 6
-# Of the cases of a sequence a tree is grown on this part, and on about so many at most.
-SHARE, MOST_DRAWN = 0.7, 20_000
+# Cases that a tree is grown on, drawn anew for each where there are more.
+MOST_DRAWN = 40_000
 # A node takes the best of a third of the columns, and of no more than these.
 MOST_TRIED = 128
 # Sequences, and how many there are of many cases, where one is much like another.
@@ -70,7 +70,7 @@ def _grow(material: Material, rng: np.random.Generator, pool: ThreadPool) -> Gro
         RATE,
         SHRINKAGE,
         LEAST_CASES,
-        min(SHARE, MOST_DRAWN / n),
+        min(1.0, MOST_DRAWN / n),
         int(np.clip((n_columns + 2) // 3, 1, MOST_TRIED)),
         int(rng.integers(2**63)),
         pool,

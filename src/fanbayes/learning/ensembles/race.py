@@ -32,7 +32,7 @@ from fanbayes.learning.kernel_density import fit_kernel
 Report = Callable[[str, int], None]
 Asked = tuple[EncodedTable, Ints] | None  # rows to judge in place of others, and these
 Place = tuple[int, int]  # a size, and the number of one of its fits: 0 as EM finds it, then fine-tuned
-TREES = {"NB forest": fit_forest, "boosting": fit_boosted}
+TREES = {"NB forest": fit_forest, "boosted": fit_boosted}
 OWN_NAMES = ("NB", "FAN", "kernel", *TREES)  # of kinds of candidates
 
 # Sizes grow until they are so many times the size of the best score of the rows held out by the first unit; not so far
@@ -106,7 +106,7 @@ class Candidate:
 
     Attributes
     ----------
-    kind : "NB", "FAN", "kernel", "NB forest", "boosting", or the name of an extra member
+    kind : "NB", "FAN", "kernel", "NB forest", "boosted", or the name of an extra member
     treatment : how the continuous columns are seen
     family : what it is fitted by, None of what is fitted to all rows at once
     size : number of components, 0 of what has none to choose
