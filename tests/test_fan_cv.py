@@ -18,7 +18,7 @@ from fanbayes.data import table
 from fanbayes.estimators import fan_cv
 from fanbayes.explanation.average import AveragePath
 from fanbayes.learning.ensembles import race, training
-from fanbayes.learning.ensembles.candidates import library
+from fanbayes.learning.ensembles.candidates import STRENGTHS, library
 from fanbayes.learning.ensembles.judging import Judged, fold_of
 from fanbayes.learning.ensembles.pool import FLOOR, fit_pool
 from fanbayes.learning.ensembles.race import Candidate
@@ -680,7 +680,7 @@ def test_the_best_candidates_are_pooled():
 def test_candidates(has_numbers):
     """Every family begins with one component and grows; more effort tries more; only numbers are treated."""
     names = ("fast", "default", "best")
-    families = {effort: library(effort, has_numbers, 2, 1e4) for effort in names}
+    families = {effort: library(effort, has_numbers, 2, 900) for effort in names}
     for found in families.values():
         assert len(set(map(repr, found))) == len(found)
         for f in found:
@@ -695,6 +695,8 @@ def test_candidates(has_numbers):
     assert work[0] < work[1] < work[2]
     kinds = [{(f.treatment, f.variance_tying) for f in families[effort]} for effort in names]
     assert kinds[0] <= kinds[1] <= kinds[2]
+    of_many = library("default", has_numbers, 2, 1e4)
+    assert all(set(many.strengths) <= {min(STRENGTHS)} for many in of_many)  # chance is hardly left to be kept from
 
 
 def test_networks_of_many_classes_or_few_cases_are_smaller():
