@@ -122,7 +122,8 @@ class Standing:
 
     Attributes
     ----------
-    mean, median : by measure, over the datasets on which no method has failed, each group having one vote in the mean
+    mean, median : by measure, over the datasets on which the method has not failed, each group having one vote in the
+        mean: those of a method that has failed are not comparable
     rank : by measure, means over groups, of all datasets
     fit_s, predict_s : seconds of a fold, medians
     """
@@ -154,9 +155,9 @@ def standings(
         return None
     votes = [groups[name] for name in datasets]
     ranked = {m: ranks.mean_ranks(scores(results, methods, datasets, m), votes) for m in MEASURES}
-    fine = [name for name in datasets if not any(results[method][name].failed for method in methods)]
     found = []
     for k, method in enumerate(methods):
+        fine = [name for name in datasets if not results[method][name].failed]
         values = {m: np.array([results[method][name].measures[m] for name in fine]) for m in MEASURES}
         kept = {m: ~np.isnan(v) for m, v in values.items()}
         means = {
