@@ -131,6 +131,18 @@ def test_the_race_knows_what_trees_say(monkeypatch):
     assert n_after_race(beaten[1:]) < n_after_race(honest[1:])
 
 
+def test_where_nearly_all_is_certain_the_best_are_weighed_by_it():
+    """Cases that are added before any is judged do not outweigh small differences between good candidates."""
+    a, b, c = np.meshgrid([0, 1, 2], [0, 1, 2], [0, 1, 2], indexing="ij")
+    X = pd.DataFrame({"a": a.ravel(), "b": b.ravel(), "c": c.ravel()}).astype(str)
+    X, y = pd.concat([X] * 12, ignore_index=True), np.tile((a == b).ravel(), 12)
+    clf = FANClassifierCV(random_state=0).fit(X, y)
+    p = clf.predict_proba(X)
+    best = np.exp(clf.members_["log_score"].max())
+    assert p[np.arange(len(y)), y.astype(int)].min() > 1 - 20 * (1 - best)
+    assert clf.log_score_ > -4e-4
+
+
 # ---------------------------------------------------------------- probabilities and members
 
 

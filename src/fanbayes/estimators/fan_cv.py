@@ -73,7 +73,7 @@ class FANClassifierCV(TableClassifier):
         a sample that candidates are judged on, and that fine-tuning, trees, cuts, normal scores, correlations and
         extra members learn from; EM learns the networks of members from all rows, wherever they are.
     kernel_members : bool, default=True
-        Whether kernel densities are tried, up to 5,000 rows. Such members hold rows of the training table.
+        Whether kernel densities are tried, up to 2,000 rows. Such members hold rows of the training table.
     extra_members : list of (name, classifier), optional
         Classifiers or pipelines of scikit-learn with `predict_proba`, which become members beside the others if they
         predict rows held out so well: clones are fitted where networks are. They are given the labelled rows like those

@@ -42,7 +42,7 @@ LESS_FAR_FROM, LESS_FAR = 1_000, 1.5
 # Cases held out that choose, of all candidates, those that the other units fit as well.
 ENOUGH_FOR_RACE = 200
 # Kernel densities are tried on at most so many rows: of more their centres are a sample too small to compete.
-MOST_FOR_KERNELS = 5_000
+MOST_FOR_KERNELS = 2_000
 # Cases that are added to trees, more than to others: where rows are few, what they say of the weights is mostly chance,
 # and trees are the best to rely on.
 CASES_OF_TREES = 2.5

@@ -26,6 +26,9 @@ from fanbayes.learning.ensembles.pool import FLOOR, Pool, fit_pool
 from fanbayes.learning.ensembles.race import TREES, Candidate, Place, Training, find_candidates
 from fanbayes.learning.ensembles.stacking import ALPHA, stack, weightiest
 
+# Log loss of the best candidate below which cases count as many times as it is smaller: where nearly all is certain,
+# the cases that are added to candidates would outweigh what tells these apart.
+LEAST_LOSS = 0.01
 # Fits of units are kept if each has learnt from this share of the cases.
 MOST_ROWS = 0.75
 _MOST_MEMBERS: dict[Effort, int] = {"fast": 6, "default": 10, "best": 20}
@@ -137,11 +140,14 @@ def _best(
     """Candidates that matter, the weightiest first, how they and the classes' shares are pooled, and its log score."""
     rows = np.arange(len(judged.rows))
     truth = np.stack([c.p[rows, judged.labels] for c in candidates], axis=1)
+    log_truth = np.log(truth + FLOOR)
+    loss = -float((judged.cases @ log_truth).max()) / judged.cases.sum()
+    cases = judged.cases * max(1.0, LEAST_LOSS / max(loss, FLOOR))
     alpha = np.array([c.prior_cases for c in candidates])
-    chosen = weightiest(stack(np.log(truth + FLOOR), judged.cases, alpha), most)
+    chosen = weightiest(stack(log_truth, cases, alpha), most)
     kept = [candidates[k] for k in chosen]
     p = np.stack([*(c.p for c in kept), np.tile(prior, (len(rows), 1))])
-    pool, log_score = fit_pool(p, judged.labels, judged.cases, judged.key, np.append(alpha[chosen], ALPHA))
+    pool, log_score = fit_pool(p, judged.labels, cases, judged.key, np.append(alpha[chosen], ALPHA))
     order = np.argsort(-pool.weights[:-1], kind="stable")
     full = np.append(order, len(kept))
     return [kept[k] for k in order], Pool(pool.weights[full], pool.exponents[full], pool.share), log_score
