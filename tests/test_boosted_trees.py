@@ -287,6 +287,13 @@ def test_weights_count_as_cases():
     assert gap < 0.1  # the same cases, dealt out otherwise
 
 
+def test_heavy_cases_are_drawn_all_the_same():
+    X, y = logical(200)
+    view, table = encoded(X, y, np.full(200, 1e7))
+    forest, _ = fit_boosted(table, view, 2, 0, None)
+    assert loss(forest.log_proba(table, None), y) < 0.2
+
+
 def test_of_very_many_rows_some_are_learnt_from():
     n = MOST_ROWS + 1000
     rng = np.random.default_rng(0)

@@ -84,11 +84,12 @@ class Sequence {
     }
 
     void draw_cases() {
-        entries_.clear();
         const uint64_t limit = uint64_t(std::ldexp(std::min(settings_.share, 1.0), 63)), seed = random_();
-        not_drawn_.clear();
-        for (uint32_t i : learnt_)
-            (Random(seed ^ uint64_t(cases_.units[i]))() >> 1 < limit ? entries_ : not_drawn_).push_back(i);
+        entries_.clear(), not_drawn_.clear();
+        for (uint32_t i : learnt_) {
+            const bool is_drawn = settings_.share >= 1 || Random(seed ^ uint64_t(cases_.units[i]))() >> 1 < limit;
+            (is_drawn ? entries_ : not_drawn_).push_back(i);
+        }
         for (size_t i : entries_) {
             set_posterior(i);
             const double w = cases_.weights[i];

@@ -56,7 +56,7 @@ def _grow(material: Material, rng: np.random.Generator, pool: ThreadPool) -> Gro
     n, n_columns = float(material.cases.weights.sum()), len(material.coding.n_codes)
     n_sequences = min(N_SEQUENCES if n < MANY_CASES else FEW_SEQUENCES, material.cases.n_units // 2)
     codes, labels, weights, units = material.native()
-    first_node, stage, column, right, to_left, to_right, values, components = _native.grow_boosted(
+    first_node, stage, *nodes, values, components = _native.grow_boosted(
         codes,
         labels,
         weights,
@@ -70,18 +70,23 @@ def _grow(material: Material, rng: np.random.Generator, pool: ThreadPool) -> Gro
         RATE,
         SHRINKAGE,
         LEAST_CASES,
-        min(1.0, MOST_DRAWN / n),
+        min(1.0, MOST_DRAWN / len(material.cases.row)),
         int(np.clip((n_columns + 2) // 3, 1, MOST_TRIED)),
         int(rng.integers(2**63)),
         pool,
     )
 
     def weighted(weights: Floats) -> Trees:
-        of_node = np.repeat(weights[stage] / n_sequences, np.diff(first_node))
-        moved = (values * of_node[:, None]).astype(np.float32)
-        no_number, no_network = np.zeros_like(first_node), np.zeros_like(column)  # no tree has a network
-        known, tables = np.empty((len(stage), 0), dtype=np.int32), np.empty(0, dtype=np.float32)
-        return Trees(first_node, no_number, column, right, no_network, to_left, to_right, moved, known, tables)
+        """Without the trees of stages that do not count; none has a network."""
+        n_nodes = np.diff(first_node)
+        is_kept, of_node = weights[stage] > 0, np.repeat(weights[stage] / n_sequences, n_nodes)
+        first = np.append(0, np.cumsum(n_nodes[is_kept]))
+        column, right, to_left, to_right = (array[of_node > 0] for array in nodes)
+        moved = (values * of_node[:, None]).astype(np.float32)[of_node > 0]
+        known, tables = np.empty((len(first) - 1, 0), dtype=np.int32), np.empty(0, dtype=np.float32)
+        return Trees(
+            first, np.zeros_like(first), column, right, np.zeros_like(column), to_left, to_right, moved, known, tables
+        )
 
     return Grown(components[-material.n_judged :], weighted)
 
