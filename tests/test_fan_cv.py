@@ -15,7 +15,7 @@ from sklearn.model_selection import GridSearchCV, GroupKFold, ShuffleSplit, Stra
 
 from fanbayes import CostSensitiveClassifier, DataWarning, FANClassifierCV, NBClassifier
 from fanbayes.data import table
-from fanbayes.estimators import fan_cv
+from fanbayes.estimators import fan_cv, splits
 from fanbayes.explanation.average import AveragePath
 from fanbayes.learning.ensembles import race, training
 from fanbayes.learning.ensembles.candidates import STRENGTHS, library
@@ -782,6 +782,21 @@ def test_groups_count_in_folds_of_the_user_too(kind, few, monkeypatch):
     for n, told in seen:
         assert len(told) == n
         assert len(set(told)) == n / 2
+
+
+@pytest.mark.parametrize("kind", ["NB forest", "boosted"])
+def test_trees_of_all_rows_know_the_groups(kind, monkeypatch):
+    for name in ("MOST_JUDGED", "ONE_FIT_ABOVE"):
+        monkeypatch.setattr(splits, name, 100)
+    monkeypatch.setattr(training, "WORTH_ALL_ROWS", 0.0)
+    seen = []
+    listen(monkeypatch, kind, lambda table, view, n_classes, seed, pool, groups, *_: seen.append((table, groups)))
+    columns, y = mixed(240)
+    groups = np.arange(240) // 2
+    FANClassifierCV(effort="fast", random_state=0).fit(pd.DataFrame(columns), y, groups=groups)
+    assert [table.n_rows for table, _ in seen] == [100, 240]
+    assert all(len(told) == table.n_rows for table, told in seen)
+    assert len(set(seen[1][1])) == 120
 
 
 def test_kernel_members_is_a_yes_or_a_no():

@@ -86,7 +86,8 @@ class Question:
 
 def _means(view: View, scenario: str, measure: str, part: Literal["mean", "rank"]) -> dict[str, float]:
     results = view.scenarios.get(scenario, {})
-    table = standings(results, view.methods, common(results, view.methods, view.datasets), view.groups)
+    methods = [method for method in view.methods if results.get(method)]  # not all are run in every scenario
+    table = standings(results, methods, common(results, methods, view.datasets), view.groups)
     return {} if table is None else {s.method: getattr(s, part)[measure] for s in table.standings}
 
 

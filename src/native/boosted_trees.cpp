@@ -13,6 +13,10 @@ using namespace coded_trees;
 constexpr size_t MOST_SCORED = 4;
 // Least gain of a cut.
 constexpr double LEAST_GAIN = 1e-6;
+// A stage that lowers the loss by less than this part of it is the last one.
+constexpr double LEAST_HELP = 0.005;
+// Of classes of next to no share a step may be any size; none is larger.
+constexpr double MOST_STEP = 100.0;
 
 // First and second derivatives of the loss by the score of a class, of one case.
 struct Derivatives {
@@ -124,12 +128,21 @@ class Sequence {
 
     // Sums the cases of each code of a column, where all is zero; tells which codes there are.
     uint64_t count(size_t j) {
+        return n_scored_ == 1 ? count<1>(j) : count<0>(j);
+    }
+
+    // N classes that cuts are chosen by; 0: as many as there are.
+    template <size_t N>
+    uint64_t count(size_t j) {
+        const size_t n_scored = N ? N : n_scored_;
         const uint8_t* codes = cases_.codes + j * cases_.n;
+        Slope* histogram = histogram_.data();
+        double* counts = counts_.data();
         uint64_t present = 0;
         for (size_t k = begin_; k < end_; ++k) {
             const size_t i = entries_[k], code = codes[i];
-            for (size_t s = 0; s < n_scored_; ++s) histogram_[code * n_scored_ + s] += scored_[i * n_scored_ + s];
-            counts_[code] += cases_.weights[i];
+            for (size_t s = 0; s < n_scored; ++s) histogram[code * n_scored + s] += scored_[i * n_scored + s];
+            counts[code] += cases_.weights[i];
             present |= bit(code);
         }
         return present;
@@ -187,7 +200,7 @@ class Sequence {
         uint8_t order[MOST_CODES];
         const size_t n = ordered(j, present, order);
         const bool may_move = columns_.is_ordered[j] && (present & bit(missing));  // what is missing, to the left
-        Split best{-1, -INFINITY, 0, 0};
+        Split best;
         std::fill(left_.begin(), left_.end(), Slope{});
         double n_left = 0;
         for (size_t k = 0; k + 1 < n; ++k) {
@@ -207,7 +220,7 @@ class Sequence {
                   bool missing_left, Split& best) const {
         if (n_left < settings_.min_cases || n_cases_ - n_left < settings_.min_cases) return;
         const double score = gain();
-        if (score <= best.score + 1e-12 * std::abs(best.score)) return;
+        if (best.column >= 0 && score <= best.score + 1e-12 * std::abs(best.score)) return;
         best = {int32_t(j), score, 0, 0};
         const size_t missing = columns_.n_codes[j];
         if (!columns_.is_ordered[j]) {
@@ -291,7 +304,8 @@ class Sequence {
             trees.values.resize(at + K_);
             for (size_t f = 0; f < n_free_ && node > 0; ++f) {
                 const Slope& slope = of_nodes_[node * n_free_ + f];
-                const double step = -rate * slope.gradient / (slope.curvature + settings_.shrinkage);
+                const double newton = -rate * slope.gradient / (slope.curvature + settings_.shrinkage);
+                const double step = std::clamp(newton, -MOST_STEP, MOST_STEP);
                 trees.values[at + K_ - n_free_ + f] = float(step);
                 if (K_ == 2) trees.values[at] = float(-step);
             }
@@ -365,10 +379,11 @@ class Sequence {
         for (size_t round = 0; round < n_rounds; ++round) grow_tree(stage, held_out);
     }
 
-    // - log p of the labels of the cases left out, summed.
+    // - log p of the labels of the cases left out, or of those that are judged in their place, summed.
     double loss() {
         double sum = 0;
         for (uint32_t i : judged_) {
+            if (cases_.has_others && cases_.parts[i] < int32_t(cases_.n_parts)) continue;
             set_posterior(i);
             sum -= cases_.weights[i] * std::log(std::max(p_[size_t(cases_.labels[i])], 1e-300));
         }
@@ -400,7 +415,7 @@ Trees grow(const Cases& cases, const Columns& columns, const std::vector<double>
             losses[part] = sequences[part].loss();
         });
         const double now = std::accumulate(losses.begin(), losses.end(), 0.0);
-        if (now >= before) break;
+        if (now >= before * (1 - LEAST_HELP)) break;
         before = now;
     }
     Trees all;

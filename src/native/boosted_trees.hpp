@@ -18,6 +18,7 @@ struct Cases {
     const int32_t* units;   // (n); those of a unit are drawn together
     const int32_t* parts;   // (n); n_parts + k: judged with those of part k, and not learnt from
     size_t n, n_parts;
+    bool has_others;  // whether there are such: then they alone are judged
 };
 
 struct Settings {

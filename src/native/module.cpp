@@ -587,8 +587,10 @@ nb::tuple grow_boosted(In<uint8_t, 2> codes, In<int32_t, 1> labels, In<double, 1
                        double share, size_t n_tried, uint64_t seed, ThreadPool* pool) {
     const coded_trees::Columns columns =
         coded_columns(std::move(n_codes), std::move(is_ordered), level, std::move(n_levels));
+    const bool has_others = std::any_of(parts.data(), parts.data() + parts.shape(0),
+                                        [n_parts](int32_t part) { return part >= int32_t(n_parts); });
     const boosted_trees::Cases cases{codes.data(), labels.data(),   weights.data(), units.data(),
-                                     parts.data(), labels.shape(0), n_parts};
+                                     parts.data(), labels.shape(0), n_parts,        has_others};
     const size_t n = cases.n, M = columns.size(), K = prior.size();
     require(parts.shape(0) == n && units.shape(0) == n && n_parts > 1 && K > 1,
             "a unit and a part a case, and two parts and classes at least");

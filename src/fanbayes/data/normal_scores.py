@@ -20,6 +20,7 @@ FURTHEST = 8.0
 NEAREST = 1e-9
 # Values that are further out are taken to be there.
 FURTHEST_VALUE = 1e6
+_LEAST_RANK = 1e-15  # so that scores are finite however unequal the weights
 
 
 def learn_scores(numbers: Floats, weights: Floats) -> Floats:
@@ -61,7 +62,7 @@ def _knots(x: Floats, weights: Floats) -> Floats:
         first = values[0] if len(values) else 0.0
         line = np.arange(N_KNOTS) - 1.0
         return np.stack([first + line, line])
-    rank = (np.cumsum(cases) - 0.5 * cases) / cases.sum()
+    rank = np.clip((np.cumsum(cases) - 0.5 * cases) / cases.sum(), _LEAST_RANK, 1 - _LEAST_RANK)
     scores = ndtri(rank)
     if len(values) > N_KNOTS - 2:
         place = rank + scores / scores[-1]  # half of them even in the ranks, half in the scores: in the tails

@@ -167,15 +167,15 @@ class FANClassifierCV(TableClassifier):
 
     def _fit(self, *given: Any) -> Self:
         seed = seed_of(self.random_state)
-        cases, rows, groups, elsewhere = self._sample(seed, *given)
+        cases, rows, all_groups, elsewhere = self._sample(seed, *given)
         is_split = self.cv is not None and not isinstance(self.cv, (int, np.integer))
-        judged, groups, units = units_of(self.cv, cases, rows, seed, groups)
+        judged, groups, units = units_of(self.cv, cases, rows, seed, all_groups)
         n_cases = judged.table.labelled_only().total_weight
         families: list[AnyFamily] = [*library(self.effort, bool(rows.schema.continuous), rows.n_classes, n_cases)]
         families += self._extra_families(cases)
         n = n_steps(len(units), families, bool(self.kernel_members))
         with parallel_map(self._n_threads()) as each, steps(bool(self.verbose), n) as report:
-            told = (self.kernel_members, groups, is_split, elsewhere)
+            told = (self.kernel_members, groups, all_groups, is_split, elsewhere)
             training = Training(judged, rows, seed, each, report, *told)
             found = fit_average(training, units, families, self.effort)
         self.classes_ = cases.classes

@@ -14,7 +14,7 @@ where with v the code or x the number of column i, u the code or p the number of
 
 and a column that is missing has no term, unless one below it is known: then its values are summed, or integrated, out.
 Correlated numbers have a joint density instead of such terms (`CompiledNormals`). A *forest* adds up scores of trees
-(`learning/ensembles/nb_forest.py`, R2), and an *average* pools what these say of rows that are complete, or are
+(`learning/ensembles/coded_trees.py`, T1), and an *average* pools what these say of rows that are complete, or are
 completed first (`average.py`, A0 to A3; `completion.py`, M1).
 """
 

@@ -17,7 +17,8 @@ There is a sequence of trees for each part of the cases, grown without it; their
     log p(c | x) = log p(c) + sum_s w_s mean over sequences of sum over the trees of stage s of v_k(c) + const   (B2)
 
 with weights of the stages, the first rounds of boosting, the next ones and so on, learnt from the cases left out (T2):
-that is how many rounds are taken, and how far their steps reach. No stage is begun after one that has not helped. As in
+that is how many rounds are taken, and how far their steps reach. What one sequence says of a case that it has left out
+is what is weighed. No stage is begun after one that has hardly helped. As in
 all trees of this library a row that lacks a value ends where no case lacked it (`nb_forest`), with the step of that
 node.
 """
@@ -42,7 +43,7 @@ RATE, SHRINKAGE = 0.1, 1.0
 LEAST_CASES = 3.0
 # Steps from the root to a leaf: more where there are more cases to tell interactions from chance.
 LEAST_DEPTH, MOST_DEPTH = 3, 6
-# Cases that a tree is grown on, drawn anew for each where there are more.
+# Where there are more cases, so large a part of those of a sequence as this is of all is drawn anew for each tree.
 MOST_DRAWN = 40_000
 # A node takes the best of a third of the columns, and of no more than these.
 MOST_TRIED = 128
@@ -88,7 +89,7 @@ def _grow(material: Material, rng: np.random.Generator, pool: ThreadPool) -> Gro
             first, np.zeros_like(first), column, right, np.zeros_like(column), to_left, to_right, moved, known, tables
         )
 
-    return Grown(components[-material.n_judged :], weighted)
+    return Grown(components[-len(material.judged.row) :], weighted)
 
 
 BOOSTED = Method(_grow, np.full(len(ENDS), 1.0), np.full(len(ENDS), 1.0), MOST_ROWS)

@@ -89,21 +89,18 @@ class Material:
     ----------
     coding : Coding
     prior : (n_classes,), p(c)
-    cases : Cases that are learnt from, and judged unless others are
-    codes : uint8 (n, n_columns), of these and then of those that are judged in their place
-    asked : int (n_asked,), the case with which each of the latter is left out; None: the cases themselves are judged
+    cases : Cases that are learnt from
+    judged : Cases that are judged, the same or others in their place
+    codes : uint8 (n, n_columns), of the cases and then of these others
+    asked : int (n_asked,), the case with which each of the others is left out; None: there are none
     """
 
     coding: Coding
     prior: Floats
     cases: Cases
+    judged: Cases
     codes: NDArray[np.uint8]
     asked: Ints | None
-
-    @property
-    def n_judged(self) -> int:
-        """Number of cases that are judged, the last ones."""
-        return len(self.cases.row) if self.asked is None else len(self.asked)
 
     def parts(self, n_groups: int, n_parts: int, rng: np.random.Generator) -> NDArray[np.int32]:
         """Part of each case in each group (n_groups, n), and `n_parts` more of those that are only judged."""
@@ -112,9 +109,9 @@ class Material:
 
     def native(self) -> tuple[NDArray[np.uint8], NDArray[np.int32], Floats, NDArray[np.int32]]:
         """Codes (n_columns, n), labels, weights and units (n,)."""
-        c, every = self.cases, np.arange(len(self.cases.row))
-        every = every if self.asked is None else np.append(every, self.asked)
-        return np.ascontiguousarray(self.codes.T), c.labels[every], c.weights[every], c.unit[every].astype(np.int32)
+        every = [self.cases] if self.asked is None else [self.cases, self.judged]
+        labels, weights, unit = (np.concatenate([getattr(c, k) for c in every]) for k in ("labels", "weights", "unit"))
+        return np.ascontiguousarray(self.codes.T), labels, weights, unit.astype(np.int32)
 
 
 @dataclass(frozen=True)
@@ -190,7 +187,7 @@ def fit_trees(
     if asked is not None:
         case, judged = _standing_for(cases, (np.cumsum(is_used) - 1)[asked[1]], asked[0].case_weights)
         codes = np.concatenate([codes, coding.codes(asked[0])[judged.row]])
-    grown = method.grow(Material(coding, prior, cases, codes, case), np.random.default_rng(seed), pool)
+    grown = method.grow(Material(coding, prior, cases, judged, codes, case), np.random.default_rng(seed), pool)
     weights, of_cases = _learn_weights(grown.components, method, prior, judged, pool)
     forest = ForestPredictor(view, prior, coding, grown.weighted(weights))
     if asked is not None:

@@ -73,7 +73,7 @@ def _grow(material: Material, rng: np.random.Generator, pool: ThreadPool) -> Gro
         pool,
     )
     trees = Trees(*grown)
-    return Grown(components[-material.n_judged :], lambda weights: _weighted(trees, weights, coding))
+    return Grown(components[-len(material.judged.row) :], lambda weights: _weighted(trees, weights, coding))
 
 
 def _n_groups(n_cases: int) -> int:

@@ -77,7 +77,7 @@ class Training:
     each : `map`, perhaps over threads
     report : told what was done and how many steps it took
     kernels : whether kernel densities are among the candidates
-    groups : int (n_rows,) or None, rows of a group are held out together
+    groups, all_groups : int (n_rows,) or None, of both tables; rows of a group are held out together
     is_split_by_user : whether every candidate has to be judged by the splits, as the user knows what belongs together
     """
 
@@ -88,6 +88,7 @@ class Training:
     report: Report
     kernels: bool
     groups: Ints | None
+    all_groups: Ints | None
     is_split_by_user: bool
     elsewhere: Elsewhere | None = None
 

@@ -29,6 +29,8 @@ from fanbayes.learning.ensembles.stacking import ALPHA, stack, weightiest
 # Log loss of the best candidate below which cases count as many times as it is smaller: where nearly all is certain,
 # the cases that are added to candidates would outweigh what tells these apart.
 LEAST_LOSS = 0.01
+# Trees of less weight stay those of the rows that were judged: those of all rows take long.
+WORTH_ALL_ROWS = 0.1
 # Fits of units are kept if each has learnt from this share of the cases.
 MOST_ROWS = 0.75
 _MOST_MEMBERS: dict[Effort, int] = {"fast": 6, "default": 10, "best": 20}
@@ -78,8 +80,10 @@ def fit_average(
     for m in members:
         if m.family is not None and not keep:
             wanted.setdefault(m.family, []).append((m.size, m.number))
-    trees = [] if is_whole else [m.kind for m in members if m.kind in TREES]
-    fits, whole = _refit(training, wanted, trees)
+    grown = (
+        [] if is_whole else [m.kind for m, v in zip(members, pool.weights) if m.kind in TREES and v >= WORTH_ALL_ROWS]
+    )
+    fits, whole = _refit(training, wanted, grown)
 
     def final(m: Candidate) -> Member:
         if m.kind in whole:
@@ -179,4 +183,4 @@ def _whole_trees(training: Training, kind: str) -> Fit:
     """The trees of all rows, where a sample of them was judged."""
     rows = training.all_rows
     view, table = rows.view("none", rows.labels)
-    return TREES[kind](table, view, rows.n_classes, training.seed, LONE_THREAD)[0]
+    return TREES[kind](table, view, rows.n_classes, training.seed, LONE_THREAD, training.all_groups)[0]
