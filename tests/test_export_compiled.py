@@ -9,6 +9,8 @@ import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 from fanbayes import AODEClassifier, FANClassifier, FANClassifierCV, NBClassifier, TANClassifier
 from fanbayes.export import compile_model
@@ -106,9 +108,10 @@ def test_what_has_no_compiled_form():
         compile_model(LogisticRegression())
     with pytest.raises(NotFittedError):
         compile_model(NBClassifier())
-    X, members = X[["size", "weight"]], [("logistic", LogisticRegression())]
-    clf = FANClassifierCV(effort="fast", cv=2, extra_members=members, random_state=0).fit(X, y)
-    if "logistic" not in clf.members_["model"].tolist():
-        pytest.fail("choose a table on which the extra member remains")
-    with pytest.raises(TypeError, match=r"extra member 'logistic' \(LogisticRegression\) .* fit without extra_members"):
+    angle = pd.DataFrame({"angle": np.random.default_rng(0).uniform(0, 1000, len(y))})
+    members = [("waves", make_pipeline(FunctionTransformer(np.sin), LogisticRegression()))]  # that nothing else knows
+    waves = np.sin(angle["angle"]) > 0
+    clf = FANClassifierCV(effort="fast", cv=2, extra_members=members, random_state=0).fit(angle, waves)
+    assert clf.members_["model"][0] == "waves"
+    with pytest.raises(TypeError, match=r"extra member 'waves' \(Pipeline\) .* fit without extra_members"):
         compile_model(clf)

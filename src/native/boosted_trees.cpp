@@ -43,8 +43,8 @@ class Sequence {
     const size_t n_scored_;  // classes that a cut is chosen by
     const int32_t part_;
     Random random_;
-    std::vector<uint32_t> learnt_, judged_;  // cases
-    std::vector<float> scores_;              // log p(c | x) + constant, (n, K)
+    std::vector<uint32_t> learnt_, judged_;   // cases
+    std::vector<float> scores_;               // log p(c | x) + constant, (n, K)
     std::vector<uint32_t> entries_, others_;  // cases that the tree is grown on, those of a node side by side
     std::vector<uint32_t> not_drawn_;         // cases that are learnt from, but not by this tree
     std::vector<Derivatives> slopes_;         // (n, n_free)
@@ -127,9 +127,7 @@ class Sequence {
     // ------------------------------------------------------------ cuts
 
     // Sums the cases of each code of a column, where all is zero; tells which codes there are.
-    uint64_t count(size_t j) {
-        return n_scored_ == 1 ? count<1>(j) : count<0>(j);
-    }
+    uint64_t count(size_t j) { return n_scored_ == 1 ? count<1>(j) : count<0>(j); }
 
     // N classes that cuts are chosen by; 0: as many as there are.
     template <size_t N>

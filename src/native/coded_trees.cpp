@@ -46,11 +46,13 @@ void add_terms(const Forest& forest, const Columns& columns, const uint8_t* code
     each_row_and_tree(forest, columns, n, pool, [&](size_t i, size_t t, const std::vector<size_t>& first) {
         const uint8_t* row = codes + i * M;
         double* to = out + i * M * K;
-        const size_t end = descend(forest, size_t(forest.first_node[t]), [row](size_t j) { return row[j]; }, [&](size_t node, size_t next) {
-            double* of_column = to + size_t(forest.column[node]) * K;
-            for (size_t c = 0; c < K; ++c)
-                of_column[c] += double(forest.values[next * K + c]) - double(forest.values[node * K + c]);
-        });
+        const size_t end = descend(
+            forest, size_t(forest.first_node[t]), [row](size_t j) { return row[j]; },
+            [&](size_t node, size_t next) {
+                double* of_column = to + size_t(forest.column[node]) * K;
+                for (size_t c = 0; c < K; ++c)
+                    of_column[c] += double(forest.values[next * K + c]) - double(forest.values[node * K + c]);
+            });
         each_term(columns, forest.known + t * forest.n_known, forest.n_known, first,
                   table_of(forest, t, end, first.back()), K, row, [&](size_t j, const float* p) {
                       for (size_t c = 0; c < K; ++c) to[j * K + c] += double(p[c]);

@@ -305,8 +305,8 @@ void set_column(const Out& out, size_t s, std::initializer_list<double> values) 
 }
 
 nb::tuple collect(Shares shares, const HeldRows& rows, const States& states, const In<double, 2>& log_weight,
-                  const Array& log_table, const Array& numeric, int n_linear, const Array& regression,
-                  int64_t n_blocks, ThreadPool* pool) {
+                  const Array& log_table, const Array& numeric, int n_linear, const Array& regression, int64_t n_blocks,
+                  ThreadPool* pool) {
     const Shape shape = states.shape();
     const size_t n = log_weight.shape(0);
     const Array weight(log_weight);
@@ -426,8 +426,8 @@ void make_centres(Centres* self, In<double, 2> values, int64_t n_numbers, std::v
                   std::vector<int64_t> first_centre, In<double, 1> share, In<double, 1> kept, In<int32_t, 1> kind,
                   int64_t n_kinds, std::vector<double> prior) {
     const size_t n_columns = values.shape(0), n = values.shape(1);
-    require(0 <= n_numbers && size_t(n_numbers) <= n_columns && first_level.size() == n_columns - size_t(n_numbers) + 1 &&
-                first_level[0] == 0,
+    require(0 <= n_numbers && size_t(n_numbers) <= n_columns &&
+                first_level.size() == n_columns - size_t(n_numbers) + 1 && first_level[0] == 0,
             "values: (columns, centres), numbers first, and first_level of the others");
     require(std::is_sorted(first_level.begin(), first_level.end()), "levels of the columns, one after the other");
     require(first_centre.size() == prior.size() + 1 && !prior.empty() && first_centre[0] == 0 &&
@@ -490,7 +490,8 @@ nb::tuple parzen_loss(const Centres& centres, In<double, 2> values, In<int32_t, 
                       In<double, 1> weights, double noise) {
     CheckedTerms in(centres, values, kind, numbers, same, other, log_background);
     const Parzen& p = centres.parzen();
-    require(int64_t(labels.shape(0)) == in.n_rows && int64_t(weights.shape(0)) == in.n_rows, "a label and a weight a row");
+    require(int64_t(labels.shape(0)) == in.n_rows && int64_t(weights.shape(0)) == in.n_rows,
+            "a label and a weight a row");
     for (size_t n = 0; n < labels.shape(0); ++n)
         require(0 <= labels(n) && labels(n) < p.n_classes, "a label lies outside of the classes");
     in.rows.labels = labels.data();
@@ -518,7 +519,7 @@ nb::ndarray<nb::numpy, T> array_of(std::vector<T>&& values, const Lengths& shape
 }
 
 coded_trees::Columns coded_columns(std::vector<uint8_t> n_codes, std::vector<uint8_t> is_ordered,
-                                  const In<uint8_t, 2>& level, std::vector<uint8_t> n_levels) {
+                                   const In<uint8_t, 2>& level, std::vector<uint8_t> n_levels) {
     using coded_trees::MOST_CODES;
     const size_t M = n_codes.size();
     require(is_ordered.size() == M && n_levels.size() == M && level.shape(0) == M && level.shape(1) == MOST_CODES,
@@ -545,7 +546,8 @@ void check_cases(const In<uint8_t, 2>& codes, const In<int32_t, 1>& labels, cons
         require(0 <= labels.data()[i] && size_t(labels.data()[i]) < K, "a label lies outside of the classes");
         require(weights.data()[i] > 0 && weights.data()[i] < 1e300, "weights are positive");
         for (size_t g = 0; g < n_groups; ++g)
-            require(0 <= parts[g * n + i] && parts[g * n + i] < int32_t(2 * n_parts), "a part lies outside of the parts");
+            require(0 <= parts[g * n + i] && parts[g * n + i] < int32_t(2 * n_parts),
+                    "a part lies outside of the parts");
         for (size_t j = 0; j < M; ++j)
             require(codes.data()[j * n + i] <= columns.n_codes[j], "a code lies outside of its column");
     }
@@ -557,8 +559,8 @@ nb::tuple grow_forest(In<uint8_t, 2> codes, In<int32_t, 1> labels, In<double, 1>
                       double min_network, size_t n_known, uint64_t seed, ThreadPool* pool) {
     const coded_trees::Columns columns =
         coded_columns(std::move(n_codes), std::move(is_ordered), level, std::move(n_levels));
-    const nb_forest::Cases cases{codes.data(),    labels.data(),  weights.data(), parts.data(),
-                                 labels.shape(0), parts.shape(0)};
+    const nb_forest::Cases cases{codes.data(), labels.data(),   weights.data(),
+                                 parts.data(), labels.shape(0), parts.shape(0)};
     const size_t n = cases.n, M = columns.size(), K = prior.size();
     require(parts.shape(1) == n && n_known <= M, "parts a case, and no more known columns than there are");
     check_cases(codes, labels, weights, parts.data(), parts.shape(0), nb_forest::N_PARTS, columns, prior);
@@ -581,10 +583,11 @@ nb::tuple grow_forest(In<uint8_t, 2> codes, In<int32_t, 1> labels, In<double, 1>
 }
 
 nb::tuple grow_boosted(In<uint8_t, 2> codes, In<int32_t, 1> labels, In<double, 1> weights, In<int32_t, 1> units,
-                       In<int32_t, 1> parts, size_t n_parts, std::vector<uint8_t> n_codes, std::vector<uint8_t> is_ordered,
-                       In<uint8_t, 2> level, std::vector<uint8_t> n_levels, const std::vector<double>& prior,
-                       std::vector<size_t> ends, size_t depth, double rate, double shrinkage, double min_cases,
-                       double share, size_t n_tried, uint64_t seed, ThreadPool* pool) {
+                       In<int32_t, 1> parts, size_t n_parts, std::vector<uint8_t> n_codes,
+                       std::vector<uint8_t> is_ordered, In<uint8_t, 2> level, std::vector<uint8_t> n_levels,
+                       const std::vector<double>& prior, std::vector<size_t> ends, size_t depth, double rate,
+                       double shrinkage, double min_cases, double share, size_t n_tried, uint64_t seed,
+                       ThreadPool* pool) {
     const coded_trees::Columns columns =
         coded_columns(std::move(n_codes), std::move(is_ordered), level, std::move(n_levels));
     const bool has_others = std::any_of(parts.data(), parts.data() + parts.shape(0),
@@ -607,16 +610,16 @@ nb::tuple grow_boosted(In<uint8_t, 2> codes, In<int32_t, 1> labels, In<double, 1
                                     held_out.data(), or_caller(pool));
     }
     const size_t T = trees.n_trees(), N = trees.column.size();
-    return nb::make_tuple(
-        array_of(std::move(trees.first_node), {T + 1}), array_of(std::move(trees.stage), {T}),
-        array_of(std::move(trees.column), {N}), array_of(std::move(trees.right), {N}),
-        array_of(std::move(trees.to_left), {N}), array_of(std::move(trees.to_right), {N}),
-        array_of(std::move(trees.values), {N, K}), array_of(std::move(held_out), {n, tree_weights::N_COMPONENTS, K}));
+    return nb::make_tuple(array_of(std::move(trees.first_node), {T + 1}), array_of(std::move(trees.stage), {T}),
+                          array_of(std::move(trees.column), {N}), array_of(std::move(trees.right), {N}),
+                          array_of(std::move(trees.to_left), {N}), array_of(std::move(trees.to_right), {N}),
+                          array_of(std::move(trees.values), {N, K}),
+                          array_of(std::move(held_out), {n, tree_weights::N_COMPONENTS, K}));
 }
 
 Out weights_of_trees(In<float, 3> components, In<int32_t, 1> labels, In<double, 1> weights, In<int32_t, 1> folds,
-                   size_t n_folds, std::vector<double> log_prior, const std::vector<double>& usual,
-                   const std::vector<double>& scale, ThreadPool* pool) {
+                     size_t n_folds, std::vector<double> log_prior, const std::vector<double>& usual,
+                     const std::vector<double>& scale, ThreadPool* pool) {
     const size_t n = components.shape(0), K = log_prior.size();
     require(components.shape(1) == tree_weights::N_COMPONENTS && components.shape(2) == K && K > 0,
             "components: (cases, components, classes)");
@@ -625,8 +628,8 @@ Out weights_of_trees(In<float, 3> components, In<int32_t, 1> labels, In<double, 
     for (double s : scale) require(s > 0, "scales are positive");
     for (size_t i = 0; i < n; ++i)
         require(0 <= labels.data()[i] && size_t(labels.data()[i]) < K, "a label lies outside of the classes");
-    const tree_weights::Judged judged{components.data(), labels.data(), folds.data(),        weights.data(), n,
-                                   n_folds,           std::move(log_prior)};
+    const tree_weights::Judged judged{components.data(), labels.data(),       folds.data(), weights.data(), n,
+                                      n_folds,           std::move(log_prior)};
     std::vector<double> found;
     {
         nb::gil_scoped_release release;
@@ -646,10 +649,10 @@ struct HeldForest {
     In<uint8_t, 2> level;
     coded_trees::Columns columns;
 
-    HeldForest(In<int64_t, 1> first_node_, In<int64_t, 1> first_number_, In<int32_t, 1> column_,
-               In<int32_t, 1> right_, In<int32_t, 1> network_, In<uint64_t, 1> to_left_, In<uint64_t, 1> to_right_,
-               In<float, 2> values_, In<int32_t, 2> known_, In<float, 1> tables_, std::vector<uint8_t> n_codes,
-               In<uint8_t, 2> level_, std::vector<uint8_t> n_levels)
+    HeldForest(In<int64_t, 1> first_node_, In<int64_t, 1> first_number_, In<int32_t, 1> column_, In<int32_t, 1> right_,
+               In<int32_t, 1> network_, In<uint64_t, 1> to_left_, In<uint64_t, 1> to_right_, In<float, 2> values_,
+               In<int32_t, 2> known_, In<float, 1> tables_, std::vector<uint8_t> n_codes, In<uint8_t, 2> level_,
+               std::vector<uint8_t> n_levels)
         : first_node(std::move(first_node_)),
           first_number(std::move(first_number_)),
           column(std::move(column_)),
@@ -697,8 +700,8 @@ struct HeldForest {
     }
 
     coded_trees::Forest view() const {
-        return {first_node.data(), first_number.data(), column.data(),  right.data(),    network.data(),
-                to_left.data(),    to_right.data(),     values.data(),  known.data(),    tables.data(),
+        return {first_node.data(), first_number.data(), column.data(),  right.data(), network.data(),
+                to_left.data(),    to_right.data(),     values.data(),  known.data(), tables.data(),
                 known.shape(0),    known.shape(1),      values.shape(1)};
     }
 
@@ -706,7 +709,8 @@ struct HeldForest {
         require(codes.shape(1) == columns.size(), "codes: (rows, columns)");
         for (size_t i = 0; i < codes.shape(0); ++i)
             for (size_t j = 0; j < columns.size(); ++j)
-                require(codes.data()[i * columns.size() + j] <= columns.n_codes[j], "a code lies outside of its column");
+                require(codes.data()[i * columns.size() + j] <= columns.n_codes[j],
+                        "a code lies outside of its column");
     }
 
     Out scores(In<uint8_t, 2> codes, ThreadPool* pool) const {
@@ -846,9 +850,9 @@ nb::tuple tree_e_step(const Tree& tree, const In<int64_t, 2>& codes, const In<do
 
 // ---------------------------------------------------------------- stars
 
-void star_posterior(const HeldRows& rows, const std::vector<int64_t>& first_level, const Array& root,
-                    const Array& pair, In<uint8_t, 1> part, const Array& independent, const Array& prior,
-                    const std::string& what, Target<double> out, int64_t n_blocks, ThreadPool* pool) {
+void star_posterior(const HeldRows& rows, const std::vector<int64_t>& first_level, const Array& root, const Array& pair,
+                    In<uint8_t, 1> part, const Array& independent, const Array& prior, const std::string& what,
+                    Target<double> out, int64_t n_blocks, ThreadPool* pool) {
     const size_t C = out.shape(1), P = Stars::width(C);
     Stars stars(first_level, C);
     const size_t n = stars.n_columns(), L = stars.n_levels();
@@ -892,8 +896,7 @@ std::vector<Factor> checked(const FactorArrays& factors) {
 
 void make_m_step(MStep* self, const FactorArrays& factors, size_t n_cells, double alpha,
                  std::vector<int64_t> first_level, size_t n_numbers, const std::string& estimator, double floor,
-                 const std::vector<int32_t>& group, const std::vector<double>& prior,
-                 std::vector<double> level_prior) {
+                 const std::vector<int32_t>& group, const std::vector<double>& prior, std::vector<double> level_prior) {
     require(level_prior.empty() || level_prior.size() == size_t(first_level.back()) * n_cells,
             "a prior count for each level and cell");
     require(!first_level.empty() && !factors.empty() && prior.size() == 4, "levels, factors, a prior of four numbers");
@@ -1061,11 +1064,11 @@ NB_MODULE(_core, m) {
              nb::arg("out").noconvert())
         .def("distinct", &RawColumns::distinct, nb::arg("low"), nb::arg("span"));
     nb::class_<HeldRows>(m, "Rows")
-        .def(nb::init<In<uint8_t, 2>, In<uint16_t, 2>, In<double, 2>, std::optional<In<double, 3>>,
-                      std::vector<int64_t>, std::vector<int32_t>, std::optional<In<int32_t, 1>>,
-                      std::optional<In<double, 1>>>(),
-             nb::arg("narrow"), nb::arg("wide"), nb::arg("numbers"), nb::arg("pairs").none(), nb::arg("first_level"),
-             nb::arg("group"), nb::arg("labels").none(), nb::arg("weights").none())
+        .def(
+            nb::init<In<uint8_t, 2>, In<uint16_t, 2>, In<double, 2>, std::optional<In<double, 3>>, std::vector<int64_t>,
+                     std::vector<int32_t>, std::optional<In<int32_t, 1>>, std::optional<In<double, 1>>>(),
+            nb::arg("narrow"), nb::arg("wide"), nb::arg("numbers"), nb::arg("pairs").none(), nb::arg("first_level"),
+            nb::arg("group"), nb::arg("labels").none(), nb::arg("weights").none())
         .def_ro("n_rows", &HeldRows::n_rows)
         .def_prop_ro("n_levels", &HeldRows::n_fused);
     nb::class_<HeldPairs>(m, "Pairs")
@@ -1121,19 +1124,19 @@ NB_MODULE(_core, m) {
 
     m.def("grow_forest", &grow_forest, nb::arg("codes"), nb::arg("labels"), nb::arg("weights"), nb::arg("parts"),
           nb::arg("n_codes"), nb::arg("is_ordered"), nb::arg("level"), nb::arg("n_levels"), nb::arg("prior"),
-          nb::arg("min_split"), nb::arg("min_network"), nb::arg("n_known"), nb::arg("seed"),
-          nb::arg("pool").none());
+          nb::arg("min_split"), nb::arg("min_network"), nb::arg("n_known"), nb::arg("seed"), nb::arg("pool").none());
     m.def("grow_boosted", &grow_boosted, nb::arg("codes"), nb::arg("labels"), nb::arg("weights"), nb::arg("units"),
-          nb::arg("parts"), nb::arg("n_parts"), nb::arg("n_codes"), nb::arg("is_ordered"), nb::arg("level"), nb::arg("n_levels"),
-          nb::arg("prior"), nb::arg("ends"), nb::arg("depth"), nb::arg("rate"), nb::arg("shrinkage"),
-          nb::arg("min_cases"), nb::arg("share"), nb::arg("n_tried"), nb::arg("seed"), nb::arg("pool").none());
+          nb::arg("parts"), nb::arg("n_parts"), nb::arg("n_codes"), nb::arg("is_ordered"), nb::arg("level"),
+          nb::arg("n_levels"), nb::arg("prior"), nb::arg("ends"), nb::arg("depth"), nb::arg("rate"),
+          nb::arg("shrinkage"), nb::arg("min_cases"), nb::arg("share"), nb::arg("n_tried"), nb::arg("seed"),
+          nb::arg("pool").none());
     m.def("tree_weights", &weights_of_trees, nb::arg("components"), nb::arg("labels"), nb::arg("weights"),
           nb::arg("folds"), nb::arg("n_folds"), nb::arg("log_prior"), nb::arg("usual"), nb::arg("scale"),
           nb::arg("pool").none());
     nb::class_<HeldForest>(m, "Forest")
         .def(nb::init<In<int64_t, 1>, In<int64_t, 1>, In<int32_t, 1>, In<int32_t, 1>, In<int32_t, 1>, In<uint64_t, 1>,
-                      In<uint64_t, 1>, In<float, 2>, In<int32_t, 2>, In<float, 1>, std::vector<uint8_t>,
-                      In<uint8_t, 2>, std::vector<uint8_t>>(),
+                      In<uint64_t, 1>, In<float, 2>, In<int32_t, 2>, In<float, 1>, std::vector<uint8_t>, In<uint8_t, 2>,
+                      std::vector<uint8_t>>(),
              nb::arg("first_node"), nb::arg("first_number"), nb::arg("column"), nb::arg("right"), nb::arg("network"),
              nb::arg("to_left"), nb::arg("to_right"), nb::arg("values"), nb::arg("known"), nb::arg("tables"),
              nb::arg("n_codes"), nb::arg("level"), nb::arg("n_levels"))

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "coded_trees.hpp"
-#include "tree_weights.hpp"
 #include "thread_pool.hpp"
+#include "tree_weights.hpp"
 
 #include <cstddef>
 #include <cstdint>

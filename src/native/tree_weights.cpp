@@ -109,8 +109,8 @@ Weights learn_weights(const Judged& in, int32_t fold, const Weights& usual, cons
 
 }  // namespace
 
-std::vector<double> learn(const Judged& judged, const std::vector<double>& usual,
-                                  const std::vector<double>& scale, ThreadPool& pool) {
+std::vector<double> learn(const Judged& judged, const std::vector<double>& usual, const std::vector<double>& scale,
+                          ThreadPool& pool) {
     Weights from, by;
     std::copy_n(usual.begin(), C, from.begin());
     std::copy_n(scale.begin(), C, by.begin());

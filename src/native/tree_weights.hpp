@@ -23,7 +23,7 @@ struct Judged {
 // Weights w of the components: none negative, and such that the sum over cases of -log p(label) with
 // log p(c) = log_prior + w . components + const, plus the sum of ((w - usual) / scale)^2, is least. First by all cases,
 // then by those outside of each fold: (1 + n_folds, N_COMPONENTS).
-std::vector<double> learn(const Judged& judged, const std::vector<double>& usual,
-                                  const std::vector<double>& scale, ThreadPool& pool);
+std::vector<double> learn(const Judged& judged, const std::vector<double>& usual, const std::vector<double>& scale,
+                          ThreadPool& pool);
 
 }  // namespace fanbayes::tree_weights
