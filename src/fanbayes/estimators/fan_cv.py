@@ -176,7 +176,7 @@ class FANClassifierCV(TableClassifier):
         n = n_steps(len(units), families, bool(self.kernel_members))
         with parallel_map(self._n_threads()) as each, steps(bool(self.verbose), n) as report:
             told = (self.kernel_members, groups, all_groups, is_split, elsewhere)
-            training = Training(judged, rows, seed, each, report, *told)
+            training = Training(judged, rows, seed, each, thread_pool(self._n_threads()), report, *told)
             found = fit_average(training, units, families, self.effort)
         self.classes_ = cases.classes
         self.schema_ = rows.schema

@@ -19,6 +19,7 @@ from fanbayes.data.table import EncodedTable
 from fanbayes.data.views import TrainingTable, Treatment, View
 from fanbayes.learning.completion import Completions, Imputer, filled, missing_cells
 from fanbayes.learning.data import TrainingData
+from fanbayes.learning.e_step import ThreadPool
 from fanbayes.learning.ensembles.boosted_trees import fit_boosted
 from fanbayes.learning.ensembles.candidates import LONE_THREAD, AnyFamily
 from fanbayes.learning.ensembles.folds import Split
@@ -75,6 +76,7 @@ class Training:
     elsewhere : all rows indeed, where `all_rows` are only those that fit into memory
     seed : int
     each : `map`, perhaps over threads
+    pool : as many threads for trees, which take longest and would leave the others idle
     report : told what was done and how many steps it took
     kernels : whether kernel densities are among the candidates
     groups, all_groups : int (n_rows,) or None, of both tables; rows of a group are held out together
@@ -85,6 +87,7 @@ class Training:
     all_rows: TrainingTable
     seed: int
     each: Map
+    pool: ThreadPool
     report: Report
     kernels: bool
     groups: Ints | None
@@ -287,7 +290,7 @@ def _trees(training: Training, kind: str, folds: Sequence[Fold], judged: Judged)
     n_classes, seed = training.rows.n_classes, training.seed
 
     def fit(view: View, table: EncodedTable, groups: Ints | None, asked: Asked) -> tuple[Fit, Floats]:
-        return TREES[kind](table, view, n_classes, seed, LONE_THREAD, groups, asked)
+        return TREES[kind](table, view, n_classes, seed, training.pool, groups, asked)
 
     return _of_all_rows(training, kind, "none", fit, folds, judged)
 

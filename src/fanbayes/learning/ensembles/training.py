@@ -18,7 +18,7 @@ from fanbayes.arrays import Floats
 from fanbayes.data.views import TrainingTable
 from fanbayes.learning.completion import Imputer, seldom_missing
 from fanbayes.learning.ensembles.average import Average
-from fanbayes.learning.ensembles.candidates import LONE_THREAD, AnyFamily, Effort, Family
+from fanbayes.learning.ensembles.candidates import AnyFamily, Effort, Family
 from fanbayes.learning.ensembles.folds import Split
 from fanbayes.learning.ensembles.judging import Judged
 from fanbayes.learning.ensembles.members import Fit, Member
@@ -183,4 +183,4 @@ def _whole_trees(training: Training, kind: str) -> Fit:
     """The trees of all rows, where a sample of them was judged."""
     rows = training.all_rows
     view, table = rows.view("none", rows.labels)
-    return TREES[kind](table, view, rows.n_classes, training.seed, LONE_THREAD, training.all_groups)[0]
+    return TREES[kind](table, view, rows.n_classes, training.seed, training.pool, training.all_groups)[0]
