@@ -8,33 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import log_softmax, softmax
+from tree_rows import encoded, logical, loss
 
-from fanbayes import NBClassifier, _native
-from fanbayes.data.views import View
+from fanbayes import _native
 from fanbayes.learning.ensembles.boosted_trees import MOST_ROWS, fit_boosted
 from fanbayes.learning.ensembles.coded_trees import ForestPredictor
 
 RATE, SHRINKAGE, LEAST_CASES = 0.3, 1.0, 2.0
-
-
-def encoded(X, y, weights=None):
-    """View and table of labelled rows; a label of -1 is none."""
-    cases = NBClassifier()._cases(X, np.maximum(y, 0), weights)
-    rows = cases.training_table()
-    return View(rows.schema, None), replace(rows.table, labels=np.asarray(y, dtype=np.int32))
-
-
-def logical(n=400, seed=0, missing=0.0):
-    """The class is an exclusive or of two columns, with noise; a third tells a bit."""
-    rng = np.random.default_rng(seed)
-    a, b = rng.choice(["no", "yes"], (2, n))
-    y = ((a == b) ^ (rng.random(n) < 0.05)).astype(int)
-    X = pd.DataFrame({"a": a, "b": b, "c": rng.choice(list("uvw"), n), "x": rng.normal(size=n) + y / 2})
-    return X.mask(rng.random(X.shape) < missing), y
-
-
-def loss(log_proba, y):
-    return -log_proba[np.arange(len(y)), y].mean()
 
 
 # ---------------------------------------------------------------- a plain definition
@@ -144,14 +124,14 @@ def test_trees_are_those_of_a_plain_implementation(n_classes, missing):
 
 @pytest.fixture(scope="module")
 def fitted():
-    X, y = logical(missing=0.1)
+    X, y = logical(400, missing=0.1)
     view, table = encoded(X, y)
     return (view, table, *fit_boosted(table, view, 2, 0, None))
 
 
 def test_an_exclusive_or_is_learnt(fitted):
     _, table, forest, log_proba = fitted
-    X, y = logical(seed=1)
+    X, y = logical(400, seed=1)
     _, other = encoded(X, y)
     assert loss(log_proba, table.labels) < 0.52  # 10 % of the values are missing
     assert loss(forest.log_proba(other, None), y) < 0.25
@@ -201,7 +181,7 @@ def test_terms_of_columns_add_up(fitted):
 
 
 def test_a_row_that_lacks_everything_gets_the_prior():
-    X, y = logical()
+    X, y = logical(400)
     view, table = encoded(X, y)
     forest, _ = fit_boosted(table, view, 2, 0, None)
     empty = encoded(pd.concat([X, X.iloc[:1].mask(X.iloc[:1].notna())]), np.append(y, 0))[1]

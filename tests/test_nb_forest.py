@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.optimize import minimize
+from tree_rows import encoded, logical, loss
 
 from fanbayes import NBClassifier, _native
 from fanbayes.data.state import StateError
-from fanbayes.data.views import View
 from fanbayes.learning.ensembles.coded_trees import MOST_CODES, ForestPredictor, learn_coding
 from fanbayes.learning.ensembles.nb_forest import fit_forest
 
@@ -30,27 +30,6 @@ TREE_ARRAYS = (
     "known",
     "tables",
 )
-
-
-def encoded(X, y, weights=None):
-    """View and table of labelled rows; a label of -1 is none."""
-    clf = NBClassifier()
-    cases = clf._cases(X, np.maximum(y, 0), weights)
-    rows = cases.training_table()
-    return View(rows.schema, None), replace(rows.table, labels=np.asarray(y, dtype=np.int32))
-
-
-def logical(n=300, seed=0, missing=0.0):
-    """The class is an exclusive or of two columns, with noise; naive Bayes sees nothing of it. A third tells a bit."""
-    rng = np.random.default_rng(seed)
-    a, b = rng.choice(["no", "yes"], (2, n))
-    y = ((a == b) ^ (rng.random(n) < 0.05)).astype(int)
-    X = pd.DataFrame({"a": a, "b": b, "c": rng.choice(list("uvw"), n), "x": rng.normal(size=n) + y / 2})
-    return X.mask(rng.random(X.shape) < missing), y
-
-
-def loss(log_proba, y):
-    return -log_proba[np.arange(len(y)), y].mean()
 
 
 @pytest.fixture(scope="module")

@@ -41,7 +41,6 @@ class Sequence {
     const size_t K_;
     const size_t n_free_;    // classes whose scores are free: of two, the second; else all
     const size_t n_scored_;  // classes that a cut is chosen by
-    const int32_t part_;
     Random random_;
     std::vector<uint32_t> learnt_, judged_;   // cases
     std::vector<float> scores_;               // log p(c | x) + constant, (n, K)
@@ -253,18 +252,6 @@ class Sequence {
         return best;
     }
 
-    size_t divide(const Split& split) {
-        const uint8_t* codes = cases_.codes + size_t(split.column) * cases_.n;
-        size_t middle = begin_;
-        others_.clear();
-        for (size_t k = begin_; k < end_; ++k) {
-            if (split.to_left & bit(codes[entries_[k]])) entries_[middle++] = entries_[k];
-            else others_.push_back(entries_[k]);
-        }
-        std::copy(others_.begin(), others_.end(), entries_.begin() + ptrdiff_t(middle));
-        return middle;
-    }
-
     // ------------------------------------------------------------ a tree
 
     void add_node(const Waiting& from) {
@@ -286,7 +273,8 @@ class Sequence {
             leaves_.push_back({begin_, end_, first + size_t(node)});
             return;
         }
-        const size_t middle = divide(split);
+        const uint8_t* codes = cases_.codes + size_t(split.column) * cases_.n;
+        const size_t middle = divide(split, entries_, begin_, end_, others_, [codes](uint32_t i) { return codes[i]; });
         waiting_.push_back({middle, from.end, from.depth + 1, node, true});
         waiting_.push_back({from.begin, middle, from.depth + 1, node, false});
     }
@@ -353,7 +341,6 @@ class Sequence {
           K_(prior.size()),
           n_free_(K_ == 2 ? 1 : K_),
           n_scored_(std::min(n_free_, MOST_SCORED)),
-          part_(int32_t(part)),
           random_(Random(settings.seed + part)()),
           scores_(cases.n * K_),
           slopes_(cases.n * n_free_),
@@ -367,7 +354,7 @@ class Sequence {
         std::iota(order_.begin(), order_.end(), size_t(0));
         const int32_t n_parts = int32_t(cases.n_parts);
         for (size_t i = 0; i < cases.n; ++i) {
-            if (cases.parts[i] % n_parts == part_) judged_.push_back(uint32_t(i));
+            if (cases.parts[i] % n_parts == int32_t(part)) judged_.push_back(uint32_t(i));
             else if (cases.parts[i] < n_parts) learnt_.push_back(uint32_t(i));
             for (size_t c = 0; c < K_; ++c) scores_[i * K_ + c] = float(std::log(prior[c]));
         }

@@ -3,6 +3,7 @@
 
 #include "thread_pool.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -81,6 +82,21 @@ void each_term(const Columns& columns, const int32_t* known, size_t n_known, con
         const size_t j = size_t(known[k]), level = columns.level[j * MOST_CODES + codes[j]];
         if (level < columns.n_levels[j]) add(j, table + (first[k] + level) * K);
     }
+}
+
+// Moves the entries from `begin` to `end` that go to the left before the others, each side in its order, and tells
+// where the right one begins; `code_of(entry)` is that of the column split on, `others` room to work in.
+template <typename Entry, typename CodeOf>
+size_t divide(const Split& split, std::vector<Entry>& entries, size_t begin, size_t end, std::vector<Entry>& others,
+              CodeOf code_of) {
+    size_t middle = begin;
+    others.clear();
+    for (size_t k = begin; k < end; ++k) {
+        if (split.to_left & bit(code_of(entries[k]))) entries[middle++] = entries[k];
+        else others.push_back(entries[k]);
+    }
+    std::copy(others.begin(), others.end(), entries.begin() + ptrdiff_t(middle));
+    return middle;
 }
 
 template <typename T>

@@ -200,18 +200,6 @@ class Grower {
         return best;
     }
 
-    size_t divide(const Split& split) {
-        const uint8_t* codes = cases_.codes + size_t(split.column) * cases_.n;
-        size_t middle = begin_;
-        others_.clear();
-        for (size_t i = begin_; i < end_; ++i) {
-            if (split.to_left & bit(codes[entries_[i].row])) entries_[middle++] = entries_[i];
-            else others_.push_back(entries_[i]);
-        }
-        std::copy(others_.begin(), others_.end(), entries_.begin() + ptrdiff_t(middle));
-        return middle;
-    }
-
     // ------------------------------------------------------------ what nodes say
 
     void add_shares(int32_t parent) {
@@ -293,7 +281,9 @@ class Grower {
         tree_.to_left.push_back(split.to_left);
         tree_.to_right.push_back(split.to_right);
         if (split.column < 0) return;
-        const size_t middle = divide(split);
+        const uint8_t* codes = cases_.codes + size_t(split.column) * cases_.n;
+        const size_t middle =
+            divide(split, entries_, begin_, end_, others_, [codes](const Entry& e) { return codes[e.row]; });
         waiting_.push_back({middle, from.end, node, true});
         waiting_.push_back({from.begin, middle, node, false});
     }

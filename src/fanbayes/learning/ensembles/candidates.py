@@ -22,7 +22,7 @@ from fanbayes.model.structure import fan
 
 Effort = Literal["fast", "default", "best"]
 
-# Threads share folds and families; each fit has one.
+# Threads share folds and families; each fit of these has one.
 LONE_THREAD: ThreadPool = None
 # Labelled cases for each component of networks of more than two.
 CASES_PER_COMPONENT = 10
