@@ -65,6 +65,24 @@ def test_no_more_threads_than_cores():
 
 
 @LINUX
+def test_one_thread_in_a_daemonic_process_imports_no_dask():
+    code = """
+        import multiprocessing, sys
+        import numpy as np
+        from fanbayes import NBClassifier
+
+        def fit():
+            NBClassifier(n_jobs=1).fit(np.arange(20.0)[:, None], np.arange(20) % 2)
+            print("distributed" in sys.modules)
+
+        process = multiprocessing.get_context("fork").Process(target=fit, daemon=True)
+        process.start()
+        process.join()
+    """
+    assert run(code) == ["False"]
+
+
+@LINUX
 def test_a_pool_in_a_forked_process_is_the_caller_alone():
     code = """
         import os, signal

@@ -269,8 +269,11 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 raise ValueError("n_jobs=0 has no meaning; use None, a positive number, or -1 for all cores")
 
     def _n_threads(self) -> int:
-        """Threads to use, not more than there are cores: the result does not depend on it."""
-        return 1 if self.n_jobs is None else min(effective_n_jobs(self.n_jobs), effective_n_jobs(-1))
+        """Threads to use, not more than there are cores: the result does not depend on it.
+
+        For one, joblib is not asked: in a daemonic process it imports Dask, if that is there, which takes long.
+        """
+        return 1 if self.n_jobs in (None, 1) else min(effective_n_jobs(self.n_jobs), effective_n_jobs(-1))
 
     def _encode(self, X: Any, schemas: tuple[Schema, ...]) -> Encodings:
         """The rows as each schema encodes them; the discrete columns of all are the same."""
