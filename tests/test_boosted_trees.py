@@ -119,6 +119,25 @@ def test_trees_are_those_of_a_plain_implementation(n_classes, missing):
             np.testing.assert_allclose(stage.sum(axis=1)[~learnt], expected[~learnt], atol=1e-5)
 
 
+def test_few_of_many_certain_cases_count_for_all_of_them():
+    """Steps are those of all cases, but for chance, where the class of most is nearly certain and few are drawn."""
+    n_each = np.array([2900, 60, 60, 2900, 1500, 1500])  # cases of codes 0, 1 and 2, of each class
+    group = np.repeat(np.arange(6), n_each)
+    of_group, prior, n_rounds = np.stack([np.arange(6) // 2], axis=1), np.full(2, 0.5), 12
+    y = (np.arange(6) % 2).astype(np.int32)
+    parts = np.zeros(len(group), dtype=np.int32)
+    parts[np.searchsorted(group, np.arange(6))] = 1  # a case of each
+    *_, held_out = _native.grow_boosted(
+        np.ascontiguousarray(of_group[group].T.astype(np.uint8)), y[group], np.ones(len(group)),
+        np.arange(len(group), dtype=np.int32), parts, 2, [3], [0], np.zeros((1, 64), dtype=np.uint8), [1],
+        prior.tolist(), [n_rounds], 2, RATE, SHRINKAGE, LEAST_CASES, 1.0, 1, 0, None,
+    )  # fmt: skip
+    expected = plain_sequence(of_group, y, n_each - 1.0, prior, np.full(6, True), n_rounds, [3], [0], 2)
+    np.testing.assert_allclose(held_out[parts == 1, 0], expected, atol=0.1)
+    assert np.ptp(expected) > 2
+    assert np.abs(held_out[parts == 1, 0] - expected).max() > 1e-4  # not all were looked at
+
+
 # ---------------------------------------------------------------- what is fitted
 
 

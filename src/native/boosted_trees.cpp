@@ -11,6 +11,10 @@ using namespace coded_trees;
 
 // Of more classes, so many are drawn for a tree, by how much is unexplained of them: its cuts are chosen by these.
 constexpr size_t MOST_SCORED = 4;
+// Of as many cases, those are drawn of which less is unexplained than this part of what is of the mean case, each with
+// at least this chance.
+constexpr size_t MANY_CASES = 1'000;
+constexpr double MUCH_LESS = 0.5, LEAST_CHANCE = 0.1;
 // Least gain of a cut.
 constexpr double LEAST_GAIN = 1e-6;
 // A stage that lowers the loss by less than this part of it is the last one.
@@ -21,6 +25,8 @@ constexpr double MOST_STEP = 100.0;
 // First and second derivatives of the loss by the score of a class, of one case.
 struct Derivatives {
     float first = 0, second = 0;
+
+    void scale(double by) { first = float(double(first) * by), second = float(double(second) * by); }
 };
 
 // The same, summed over cases.
@@ -46,6 +52,7 @@ class Sequence {
     std::vector<float> scores_;               // log p(c | x) + constant, (n, K)
     std::vector<uint32_t> entries_, others_;  // cases that the tree is grown on, those of a node side by side
     std::vector<uint32_t> not_drawn_;         // cases that are learnt from, but not by this tree
+    std::vector<double> unexplained_;         // (n), sum over the classes of |first derivative|
     std::vector<Derivatives> slopes_;         // (n, n_free)
     std::vector<Derivatives> drawn_;          // (n, n_scored), of the classes drawn
     const Derivatives* scored_ = nullptr;     // (n, n_scored), of the classes that cuts are chosen by
@@ -86,22 +93,48 @@ class Sequence {
         for (double& p : p_) p /= sum;
     }
 
+    // The cases that a tree is grown on, and their derivatives. Of many cases, those of which much less is unexplained
+    // than of the mean case are drawn with a probability in proportion, and count as many times as it is less than one
+    // (importance sampling, as of Ibragimov & Gusev 2019): where most cases are certain, few are looked at.
     void draw_cases() {
         const uint64_t limit = uint64_t(std::ldexp(std::min(settings_.share, 1.0), 63)), seed = random_();
         entries_.clear(), not_drawn_.clear();
+        double sum = 0;
         for (uint32_t i : learnt_) {
-            const bool is_drawn = settings_.share >= 1 || Random(seed ^ uint64_t(cases_.units[i]))() >> 1 < limit;
-            (is_drawn ? entries_ : not_drawn_).push_back(i);
-        }
-        for (size_t i : entries_) {
+            if (settings_.share < 1 && Random(seed ^ uint64_t(cases_.units[i]))() >> 1 >= limit) {
+                not_drawn_.push_back(i);
+                continue;
+            }
+            entries_.push_back(i);
             set_posterior(i);
             const double w = cases_.weights[i];
+            double unexplained = 0;
             for (size_t f = 0; f < n_free_; ++f) {
                 const size_t c = K_ - n_free_ + f;
                 const double p = p_[c], is_label = double(size_t(cases_.labels[i]) == c);
                 slopes_[i * n_free_ + f] = {float(w * (p - is_label)), float(w * p * (1 - p))};
+                unexplained += w * std::abs(p - is_label);
             }
+            unexplained_[i] = unexplained;
+            sum += unexplained;
         }
+        if (entries_.size() < MANY_CASES || !(sum > 0)) return;
+        const double enough = MUCH_LESS * sum / double(entries_.size());
+        const uint64_t other = random_();
+        size_t n = 0;
+        for (uint32_t i : entries_) {
+            const double chance = std::max(unexplained_[i] / enough, LEAST_CHANCE);
+            if (chance < 1) {
+                const uint64_t drawn = Random(other ^ uint64_t(cases_.units[i]))() >> 11;
+                if (std::ldexp(double(drawn), -53) >= chance) {
+                    not_drawn_.push_back(i);
+                    continue;
+                }
+                for (size_t f = 0; f < n_free_; ++f) slopes_[i * n_free_ + f].scale(1 / chance);
+            }
+            entries_[n++] = i;
+        }
+        entries_.resize(n);
     }
 
     void choose_classes() {
@@ -343,6 +376,7 @@ class Sequence {
           n_scored_(std::min(n_free_, MOST_SCORED)),
           random_(Random(settings.seed + part)()),
           scores_(cases.n * K_),
+          unexplained_(cases.n),
           slopes_(cases.n * n_free_),
           drawn_(n_scored_ < n_free_ ? cases.n * n_scored_ : 0),
           histogram_(MOST_CODES * n_scored_),
