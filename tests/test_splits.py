@@ -6,7 +6,7 @@ import pytest
 from sklearn.model_selection import GroupKFold, StratifiedKFold
 
 from fanbayes import FANClassifierCV
-from fanbayes.estimators.splits import MOST_JUDGED, ONE_FIT_ABOVE, read_groups, split_rows, units_of
+from fanbayes.estimators.splits import DEALT_TWICE, MOST_JUDGED, ONE_FIT_ABOVE, read_groups, split_rows, units_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*too few to judge models by")
 
@@ -189,14 +189,20 @@ def test_many_cases_have_fewer_folds(n, n_folds):
     X, y = symbols(n), np.arange(n) % 2
     rows, judged, units = units_by_default(X, y)
     assert judged is rows
-    assert len(units) == n_folds
-    np.testing.assert_allclose(sum(test for (_, test), _ in units), 1)
+    n_deals = 2 if n <= DEALT_TWICE else 1
+    assert len(units) == n_deals * n_folds
+    for deal in range(n_deals):
+        own = units[deal * n_folds : (deal + 1) * n_folds]
+        np.testing.assert_allclose(sum(test for (_, test), _ in own), 1)
+    if n_deals == 2:  # another seed, and other cases together
+        assert {seed for _, seed in units[:n_folds]} != {seed for _, seed in units[n_folds:]}
+        assert not np.array_equal(units[0][0][1], units[n_folds][0][1])
 
 
 def test_cases_are_counted_not_rows():
     """Copies or weights; rows of next to no weight are not fewer for it."""
     X, y = symbols(40), np.arange(40) % 2
-    for weight, n_units in ((1.0, 5), (ONE_FIT_ABOVE, 3), (0.01, 0)):
+    for weight, n_units in ((1.0, 10), (100, 5), (ONE_FIT_ABOVE, 3), (0.01, 0)):
         assert len(units_by_default(X, y, np.full(40, weight))[2]) == n_units
     n = ONE_FIT_ABOVE + 1
     assert len(units_by_default(symbols(n), np.arange(n) % 2, np.full(n, 0.2))[2]) == 3
@@ -205,7 +211,7 @@ def test_cases_are_counted_not_rows():
 def test_units_hold_out_groups_together():
     y, groups = np.arange(90) % 2, np.arange(90) // 3
     _, _, units = units_by_default(numbers(90), y, groups=groups)
-    assert len(units) == 5
+    assert len(units) == 10
     for (train, test), _ in units:
         assert not set(groups[train > 0]) & set(groups[test > 0])
 

@@ -16,6 +16,8 @@ from fanbayes.learning.ensembles.folds import Split, deal
 
 # Of more cases members are fitted once, to all of them, and judged in three folds.
 ONE_FIT_ABOVE = 5_000
+# Up to so many cases are dealt out to the folds twice: how they fall is chance, of which the mean has less.
+DEALT_TWICE = 1_000
 # Of more rows, and of more cells times classes, a sample is judged on.
 MOST_JUDGED = 20_000
 MOST_WORK = 3_000_000
@@ -126,7 +128,10 @@ def units_of(
         return rows, groups, [(split, seed) for split in dealt[:n_units]]
     n_cases = n if cases.weights is None else max(n, cases.weights[is_labelled].sum())  # however little each weighs
     n_folds = 5 if n_cases <= ONE_FIT_ABOVE else 3
-    return rows, groups, [(split, seed) for split in split_rows(n_folds, cases, rows.table, seed, groups)]
+    units = [(split, seed) for split in split_rows(n_folds, cases, rows.table, seed, groups)]
+    if units and n_cases <= DEALT_TWICE:
+        units += [(split, seed + 1) for split in split_rows(n_folds, cases, rows.table, seed + 1, groups)]
+    return rows, groups, units
 
 
 def read_groups(groups: Any, cases: Labelled) -> NDArray[np.intp] | None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
+
+import numpy as np
 
 from fanbayes.data.table import EncodedTable
 from fanbayes.data.views import Treatment, View
@@ -30,8 +32,13 @@ CASES_PER_COMPONENT = 10
 MOST_STATES = 512
 # How much it costs to move a parameter from where EM found it, in cases (D1): from nearly what EM says to nearly free.
 STRENGTHS = (0.3, 0.03, 0.003)
-# Of more cases only the weakest is tried, unless the effort is best: chance is hardly left to be kept from.
-MOST_FOR_STRONG = 1_000
+# The same for logistic regression, which begins where no feature tells anything.
+LOGISTIC_STRENGTHS = (10.0, 1.0)
+# Of more cases only the weakest is tried, unless the effort is best: chance is hardly left to be kept from. And only of
+# more are columns binned: of few cases the cuts are mostly chance, and trees are better at it.
+FEW_CASES = 1_000
+# Largest size of models of binned columns, unless the effort is best: larger ones take long, and tell little more.
+MOST_OF_BINS = 4
 
 
 class AnyFamily(Protocol):
@@ -43,6 +50,8 @@ class AnyFamily(Protocol):
     def sizes(self) -> Sequence[int]: ...  # noqa: D102
     @property
     def strengths(self) -> Sequence[float]: ...  # noqa: D102
+    @property
+    def numbers(self) -> Sequence[int]: ...  # noqa: D102
     @property
     def title(self) -> str: ...  # noqa: D102
     def kind(self, size: int) -> str: ...  # noqa: D102
@@ -70,6 +79,11 @@ class Family:
     n_init: int
 
     @property
+    def numbers(self) -> Sequence[int]:
+        """The fits of a size: 0 as EM finds it, then one for each strength."""
+        return range(1 + len(self.strengths))
+
+    @property
     def title(self) -> str:
         """What progress is reported as."""
         return "networks" if self.treatment == "none" else f"networks ({self.treatment})"
@@ -83,12 +97,12 @@ class Family:
 
         Parameters
         ----------
-        numbers : which of the fits are wanted, increasing: 0 as EM finds it, then one for each strength; None: all
+        numbers : which of the fits are wanted, increasing; None: all
         """
-        numbers = range(1 + len(self.strengths)) if numbers is None else numbers
+        numbers = self.numbers if numbers is None else numbers
         n_classes = rows.naive_bayes[0].structure.n_classes
         structure_of = lambda h: fan([h] * n_classes, "shared")  # noqa: E731
-        search = Search(structure_of, self.sizes, n_init=self.n_init, max_iter=300, tol=1e-5, seed=seed)
+        search = Search(structure_of, self.sizes, n_init=self.n_init, max_iter=300, tol=1e-4, seed=seed)
         found = best_start(rows.problem, search, size, rows.naive_bayes)
         if found is None:
             raise FloatingPointError("every start degenerated; look for columns of extreme values")
@@ -113,6 +127,34 @@ class Family:
 
 
 @dataclass(frozen=True)
+class Logistic(Family):
+    """Logistic regression: naive Bayes fine-tuned (D1) from where no feature tells anything about the class."""
+
+    @property
+    def numbers(self) -> Sequence[int]:
+        """The fits: one for each strength."""
+        return range(1, 1 + len(self.strengths))
+
+    @property
+    def title(self) -> str:
+        """What progress is reported as."""
+        return "logistic regression"
+
+    def kind(self, size: int) -> str:
+        """What a member is called."""
+        return self.title
+
+    def fit(self, rows: Rows, size: int, seed: int, numbers: Sequence[int] | None = None) -> list[MemberNetwork]:
+        """Fit with each of the strengths that are wanted."""
+        nb, statistics = rows.naive_bayes
+        in_all = np.broadcast_to(statistics.cells.mean(axis=-1, keepdims=True), statistics.cells.shape)
+        nothing = nb.model.estimate(replace(statistics, cells=np.ascontiguousarray(in_all)))
+        strengths = [self.strengths[k - 1] for k in (self.numbers if numbers is None else numbers)]
+        tuned = fine_tune(rows.table, nothing, strengths, LONE_THREAD)
+        return [MemberNetwork(rows.view, moved, "fine-tuned") for moved in tuned]
+
+
+@dataclass(frozen=True)
 class Rows:
     """What all sizes of a family are fitted to, and where their starts begin."""
 
@@ -125,13 +167,20 @@ class Rows:
 def library(effort: Effort, has_numbers: bool, n_classes: int, n_cases: float) -> list[Family]:
     """Families to try; the first is generative and sees the columns as they are."""
     most = min(max(4, MOST_STATES // n_classes), max(2, n_cases / CASES_PER_COMPONENT))
-    n_init = 4 if effort == "best" else 1
-    is_light = effort == "fast" or n_cases > MOST_FOR_STRONG
-    strengths = STRENGTHS if effort == "best" else STRENGTHS[2:] if is_light else STRENGTHS[::2]
+    is_best, is_few = effort == "best", n_cases <= FEW_CASES
+    n_init = 4 if is_best else 1
+    strengths = STRENGTHS if is_best else STRENGTHS[::2] if effort == "default" and is_few else STRENGTHS[2:]
     ways: list[tuple[Treatment, Tying]] = [("none", "none")]
     if has_numbers:
-        ways = [("mdlp", "none"), ("normal_scores", "none"), ("decorrelate", "all")]
+        ways = [("mdlp", "none")] if is_best or not is_few else []
+        ways += [("normal_scores", "none"), ("decorrelate", "all")]
     dense = tuple(h for h in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32) if h <= most)
-    sizes = dense if effort == "best" else tuple(h for h in (1, 4, 16, 32) if h <= most)
-    generative = Family("none", "none", (), dense, n_init)
-    return [generative, *(Family(*way, strengths, sizes, n_init) for way in ways)]
+    every_other = tuple(h for h in dense if h in (1, 2, 4, 8, 16, 32))
+    sizes = dense if is_best else tuple(h for h in dense if h in (1, 4, 16, 32))
+    found = [Family("none", "none", (), dense if is_best else every_other, n_init)]
+    for treatment, tying in ways:
+        own = [h for h in sizes if is_best or treatment != "mdlp" or h <= MOST_OF_BINS]
+        found.append(Family(treatment, tying, strengths, tuple(own), n_init))
+    if is_best or (is_few and effort == "default"):
+        found.append(Logistic("normal_scores" if has_numbers else "none", "all", LOGISTIC_STRENGTHS, (1,), 1))
+    return found

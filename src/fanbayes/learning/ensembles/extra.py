@@ -104,6 +104,7 @@ class ExtraFamily:
     treatment: ClassVar[Treatment] = "none"
     sizes: ClassVar[Sequence[int]] = (0,)
     strengths: ClassVar[Sequence[float]] = ()
+    numbers: ClassVar[Sequence[int]] = (0,)
 
     @property
     def title(self) -> str:

@@ -34,7 +34,7 @@ Report = Callable[[str, int], None]
 Asked = tuple[EncodedTable, Ints] | None  # rows to judge in place of others, and these
 Place = tuple[int, int]  # a size, and the number of one of its fits: 0 as EM finds it, then fine-tuned
 TREES = {"NB forest": fit_forest, "boosted": fit_boosted}
-OWN_NAMES = ("NB", "FAN", "kernel", *TREES)  # of kinds of candidates
+OWN_NAMES = ("NB", "FAN", "logistic regression", "kernel", *TREES)  # of kinds of candidates
 
 # Sizes grow until they are so many times the size of the best score of the rows held out by the first unit; not so far
 # where these rows are many and their score is not mostly chance.
@@ -44,9 +44,9 @@ LESS_FAR_FROM, LESS_FAR = 1_000, 1.5
 ENOUGH_FOR_RACE = 200
 # Kernel densities are tried on at most so many rows: of more their centres are a sample too small to compete.
 MOST_FOR_KERNELS = 2_000
-# Cases that are added to trees, more than to others: where rows are few, what they say of the weights is mostly chance,
-# and trees are the best to rely on.
-CASES_OF_TREES = 2.5
+# Cases that are added to some kinds, more than to others: where rows are few, what they say of the weights is mostly
+# chance, and these are the best to rely on.
+PRIOR_CASES = {**dict.fromkeys(TREES, 2.5), "kernel": 0.5}
 # Points that stand for a row held out, where a value is filled in: every candidate is judged by all of them.
 N_POINTS_HELD_OUT = 16
 
@@ -110,7 +110,7 @@ class Candidate:
 
     Attributes
     ----------
-    kind : "NB", "FAN", "kernel", "NB forest", "boosted", or the name of an extra member
+    kind : "NB", "FAN", "logistic regression", "kernel", "NB forest", "boosted", or the name of an extra member
     treatment : how the continuous columns are seen
     family : what it is fitted by, None of what is fitted to all rows at once
     size : number of components, 0 of what has none to choose
@@ -135,7 +135,7 @@ class Candidate:
     @property
     def prior_cases(self) -> float:
         """Cases that are added to it before any is judged."""
-        return CASES_OF_TREES if self.kind in TREES else ALPHA
+        return PRIOR_CASES.get(self.kind, ALPHA)
 
 
 def find_candidates(
@@ -143,107 +143,120 @@ def find_candidates(
 ) -> tuple[list[Candidate], Judged, int]:
     """Sizes of every family that may be among the `most` members, the rows judged, and the size that fills in holes.
 
-    The latter is the size of the first family, as EM finds it, that the rows held out are most probable under.
+    The latter is the size of the first family, as EM finds it, that the rows held out by the first units are most
+    probable under.
     """
-    rows, each, report = training.rows, training.each, training.report
+    rows, each = training.rows, training.each
     splits, seeds = [split for split, _ in units], [seed for _, seed in units]
-    first, *others = families
+    first = families[0]
     views: dict[Treatment, list[Fold]] = {}
     for treatment in dict.fromkeys(f.treatment for f in families):
         views[treatment] = each(lambda split: fold_of(rows, treatment, split), splits)  # noqa: B023
+    n_first = _n_first_units(views[first.treatment])
+
+    def fit(task: tuple[AnyFamily, int, Collection[Place] | None]) -> Grown:
+        family, unit, wanted = task
+        return _grow(family, views[family.treatment][unit], rows.n_classes, seeds[unit], wanted)
 
     def of(task: tuple[AnyFamily, int, Collection[Place] | None]) -> Grown:
-        family, unit, wanted = task
-        result = _grow(family, views[family.treatment][unit], rows.n_classes, seeds[unit], wanted)
-        report(family.title, 1)
+        result = fit(task)
+        training.report(task[0].title, 1)
         return result
 
-    grown = [of((first, 0, None))]
-    grown += each(of, [(first, unit, grown[0].fits.keys()) for unit in range(1, len(units))])
-    folds = views[first.treatment]
-    density = {size: sum(f.log_density(g.fits[size, 0]) for f, g in zip(folds, grown)) for size, _ in grown[0].fits}
-    size = max(density, key=lambda size: density[size])
+    def likeliest(of_first: Sequence[Grown]) -> int:
+        folds = views[first.treatment]
+        scores = {s: sum(f.log_density(g.fits[s, 0]) for f, g in zip(folds, of_first)) for s, _ in of_first[0].fits}
+        return max(scores, key=lambda size: scores[size])
 
-    def completions(unit: int) -> Completions:
-        imputer = Imputer(grown[unit].fits[size, 0].network, rows.schema, fills)
-        return imputer.complete(folds[unit].held_out, LONE_THREAD, N_POINTS_HELD_OUT)
-
+    grown: list[list[Grown]] = [[] for _ in families]
     if (missing_cells(rows.table) & fills).any():
+        grown[0] = [of((first, 0, None))]
+        grown[0] += each(of, [(first, unit, grown[0][0].fits.keys()) for unit in range(1, n_first)])
+        size = likeliest(grown[0])
+        others = each(fit, [(first, unit, [(size, 0)]) for unit in range(n_first, len(units))])
+        imputers = [Imputer(g.fits[size, 0].network, rows.schema, fills) for g in [*grown[0], *others]]
+
+        def completions(unit: int) -> Completions:
+            held_out = views[first.treatment][unit].held_out
+            return imputers[unit].complete(held_out, LONE_THREAD, N_POINTS_HELD_OUT)
+
         done = each(completions, range(len(units)))
         for treatment, seen in views.items():
             views[treatment] = [fold.completed(own) for fold, own in zip(seen, done)]
         folds = views[first.treatment]
-        grown = [Grown(g.fits, {at: f.predict(fit) for at, fit in g.fits.items()}) for f, g in zip(folds, grown)]
+        grown[0] = [Grown(g.fits, {at: f.predict(fit) for at, fit in g.fits.items()}) for f, g in zip(folds, grown[0])]
+    folds = views[first.treatment]
     judged = judged_rows(rows, folds, training.groups)
-
-    def kernel(treatment: Treatment) -> Candidate:
-        return _kernel(training, treatment, views[treatment], judged)
 
     kernels: list[Treatment] = []
     if training.kernels and rows.table.n_rows <= MOST_FOR_KERNELS:
         kernels = [t for t in ("normal_scores", "decorrelate") if t in views] or [first.treatment]
-    trees = (partial(_trees, training, kind, folds, judged) for kind in TREES)
-    of_rows = [*trees, *(partial(kernel, treatment) for treatment in kernels)]  # they take longest
-    results = each(lambda task: task(), [*of_rows, *(partial(of, (family, 0, None)) for family in others)])
-    without_folds, beginnings = results[: len(of_rows)], results[len(of_rows) :]
-    report("trees", 1)
+    tasks: list[Callable[[], Any]] = [partial(_trees, training, kind, folds, judged) for kind in TREES]
+    tasks += [partial(_kernel, training, treatment, views[treatment], judged) for treatment in kernels]
+    new = [k for k, own in enumerate(grown) if not own]
+    begun = each(lambda task: task(), [*tasks, *(partial(of, (families[k], 0, None)) for k in new)])
+    rivals = begun[: len(tasks)]  # they take longest, and need no folds
+    for k, own in zip(new, begun[len(tasks) :]):
+        grown[k] = [own]
+    training.report("trees", 1)
     if kernels:
-        report("kernel densities", 1)
-    found = _collected(first, folds, grown, judged, rows.n_classes)
-    rivals = [c.p for c in without_folds]
-    for family, own in zip(others, _raced(of, each, others, beginnings, folds, grown, judged, rivals, most)):
+        training.report("kernel densities", 1)
+
+    wanted: list[list[Place]] = [list(own[0].fits) for own in grown]
+
+    def go_on(n_units: int) -> None:
+        tasks = [(k, unit) for unit in range(1, n_units) for k, own in enumerate(grown) if unit >= len(own)]
+        for (k, _), found in zip(tasks, each(of, [(families[k], unit, wanted[k]) for k, unit in tasks])):
+            grown[k].append(found)
+
+    go_on(n_first)
+    size = likeliest(grown[0])
+    n_units = n_first
+    while n_units < len(units):
+        wanted = _ahead(folds[:n_units], wanted, grown, judged, rivals, most)
+        if (size, 0) not in wanted[0]:
+            wanted[0].append((size, 0))
+        n_units = min(2 * n_units, len(units))
+        go_on(n_units)
+    found: list[Candidate] = []
+    for family, own in zip(families, grown):
         found += _collected(family, views[family.treatment], own, judged, rows.n_classes)
-    return found + without_folds, judged, size
+    return found + rivals, judged, size
 
 
-def _raced(
-    of: Callable[[tuple[AnyFamily, int, Collection[Place] | None]], Grown],
-    each: Map,
-    families: Sequence[AnyFamily],
-    beginnings: Sequence[Grown],
+def _n_first_units(folds: Sequence[Fold]) -> int:
+    """How many units hold out ENOUGH_FOR_RACE cases."""
+    n_cases = np.cumsum([fold.held_out.total_weight for fold in folds])
+    return 1 + int(np.searchsorted(n_cases[:-1], ENOUGH_FOR_RACE))
+
+
+def _ahead(
     folds: Sequence[Fold],
-    known: Sequence[Grown],
+    running: Sequence[Sequence[Place]],
+    grown: Sequence[Sequence[Grown]],
     judged: Judged,
-    rivals: Sequence[Floats],
+    rivals: Sequence[Candidate],
     most: int,
-) -> list[list[Grown]]:
-    """What the units say of each family: the first ones of all sizes, the others only of what may become a member.
-
-    The units of the race are as many as hold out ENOUGH_FOR_RACE cases. By these the candidates are weighed, together
-    with those that need no folds, and those of the greatest weights go on.
+) -> list[list[Place]]:
+    """Of each family, what is among the weightiest, by the rows that the units so far hold out.
 
     Parameters
     ----------
-    of : fits what is wanted of a family in a unit
-    beginnings : what the first unit says, which has chosen the sizes
-    folds : of the first family; the same rows are held out by those of others
-    known : what the units say of the first family, which competes with the others
+    folds : of these units
+    running : of each family, what all of them have fitted
+    grown : of each family, what the units say
     judged : all rows held out
-    rivals : (n_judged, n_classes) each, what the candidates that need no folds say of them
+    rivals : the candidates that need no folds
     most : how many may become members
     """
-    n_cases = np.cumsum([fold.held_out.total_weight for fold in folds])
-    n_race = 1 + int(np.searchsorted(n_cases[:-1], ENOUGH_FOR_RACE))
-    grown = [[g] for g in beginnings]
-
-    def go_on(units: range, wanted: Sequence[Collection[Place]]) -> None:
-        found = each(of, [(f, unit, own) for unit in units for f, own in zip(families, wanted)])
-        for k, of_family in enumerate(grown):
-            of_family += found[k :: len(families)]
-
-    go_on(range(1, n_race), [g[0].fits.keys() for g in grown])
-    if n_race == len(folds):
-        return grown
-    runners = [(k, at) for k, g in enumerate([known, *grown]) for at in g[0].fits]
-    p = [[g[unit].p for unit in range(n_race)] for g in [known, *grown]]
-    of_rivals = [[p[np.searchsorted(judged.rows, f.rows)] for f in folds[:n_race]] for p in rivals]
-    everyone = [[own[at] for own in p[k]] for k, at in runners] + of_rivals
-    log_p = np.array([np.concatenate([f.log_truth(own) for f, own in zip(folds, each_p)]) for each_p in everyone])
-    cases = np.concatenate([fold.held_out.case_weights for fold in folds[:n_race]])
-    ahead = {runners[k] for k in weightiest(stack(log_p.T, cases), most) if k < len(runners)}
-    wanted = [[at for at in g[0].fits if (k, at) in ahead] for k, g in enumerate(grown, 1)]
-    go_on(range(n_race, len(folds)), wanted)
-    return grown
+    runners = [(k, at) for k, own in enumerate(running) for at in own]
+    everyone = [[g.p[at] for g in grown[k][: len(folds)]] for k, at in runners]
+    everyone += [[c.p[np.searchsorted(judged.rows, f.rows)] for f in folds] for c in rivals]
+    log_p = np.array([np.concatenate([f.log_truth(p) for f, p in zip(folds, own)]) for own in everyone])
+    cases = np.concatenate([fold.held_out.case_weights for fold in folds])
+    alpha = np.array([ALPHA] * len(runners) + [c.prior_cases for c in rivals])
+    ahead = {runners[k] for k in weightiest(stack(log_p.T, cases, alpha), most) if k < len(runners)}
+    return [[at for at in own if (k, at) in ahead] for k, own in enumerate(running)]
 
 
 def _grow(family: AnyFamily, fold: Fold, n_classes: int, seed: int, wanted: Collection[Place] | None) -> Grown:
@@ -254,7 +267,7 @@ def _grow(family: AnyFamily, fold: Fold, n_classes: int, seed: int, wanted: Coll
     further = FURTHER if len(fold.rows) < LESS_FAR_FROM else LESS_FAR
     rows = family.rows(fold.view, fold.training, n_classes)
     for size in family.sizes if wanted is None else sorted({size for size, _ in wanted}):
-        numbers = [k for k in range(1 + len(family.strengths)) if wanted is None or (size, k) in wanted]
+        numbers = [k for k in family.numbers if wanted is None or (size, k) in wanted]
         for number, fit in zip(numbers, family.fit(rows, size, seed, numbers)):
             fits[size, number] = fit
             p[size, number] = fold.predict(fit)
