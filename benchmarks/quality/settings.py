@@ -139,8 +139,8 @@ CHOICES = (
         "run of the comparison was looked at before the last two choices. These folds are among those compared here",
     ),
     (
-        "Up to 1,000 cases: two deals of the folds, logistic regression as a member, no bins; half a case that is added "
-        "to kernels (FANClassifierCV)",
+        "Up to 1,000 cases: two deals of the folds, logistic regression as a member, no bins; half a case that is "
+        "added to kernels (FANClassifierCV)",
         "on which sets they were chosen was not recorded; then a whole run of this comparison with all of them beside "
         "one without was looked at: log loss -.0011 in the mean over groups, p = .025, accuracy -.09 points",
     ),
