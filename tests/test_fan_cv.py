@@ -90,18 +90,17 @@ def assert_sound(clf, X):
 
 def fits_of_units(monkeypatch, columns, y):
     """What each of five units fits of each family, the generative one first; two of them begin the race."""
-    grow, grown = race._grow, {}
+    collected, found = race._collected, []
 
-    def watched(family, fold, n_classes, seed, wanted):
-        found = grow(family, fold, n_classes, seed, wanted)
-        grown.setdefault(family, []).append(set(found.fits))
-        return found
+    def watched(family, folds, grown, *others):
+        found.append([set(one.fits) for one in grown])
+        return collected(family, folds, grown, *others)
 
     with monkeypatch.context() as patch:
         patch.setattr(race, "ENOUGH_FOR_RACE", len(y) // 3)
-        patch.setattr(race, "_grow", watched)
+        patch.setattr(race, "_collected", watched)
         clf = FANClassifierCV(random_state=0, n_jobs=1, cv=5).fit(pd.DataFrame(columns), y)
-    return clf, list(grown.values())
+    return clf, found
 
 
 def n_after_race(families):

@@ -19,40 +19,55 @@ namespace fanbayes {
 class ThreadPool {
     using Task = std::function<void(int64_t)>;
 
+    // The tasks of one caller.
+    struct Job {
+        const Task& task;
+        const int64_t n_tasks;
+        std::atomic<int64_t> next{0};
+        int busy = 0;  // threads that have come to help
+
+        bool is_left() const { return next.load(std::memory_order_relaxed) < n_tasks; }
+
+        void take() {
+            for (int64_t k; (k = next.fetch_add(1, std::memory_order_relaxed)) < n_tasks;) task(k);
+        }
+    };
+
     // What the threads share.
     struct Work {
         std::vector<std::thread> threads;
-        std::mutex alone, mutex;
+        std::mutex mutex;
         std::condition_variable called, finished;
-        const Task* task = nullptr;
-        int64_t n_tasks = 0;
-        std::atomic<int64_t> next{0}, calls{0};
-        int busy = 0;
+        std::vector<Job*> jobs;  // of callers that are still at work
+        std::atomic<int64_t> calls{0};
         bool stop = false;
 
-        void take(const Task& one) {
-            for (int64_t k; (k = next.fetch_add(1, std::memory_order_relaxed)) < n_tasks;) one(k);
+        Job* waiting() const {
+            for (Job* job : jobs)
+                if (job->is_left()) return job;
+            return nullptr;
         }
 
         void serve() {
             std::unique_lock lock(mutex);
-            for (int64_t seen = 0;;) {
+            for (;;) {
+                if (stop) return;
+                if (Job* job = waiting()) {
+                    ++job->busy;
+                    lock.unlock();
+                    job->take();
+                    lock.lock();
+                    if (--job->busy == 0) finished.notify_all();
+                    continue;
+                }
                 // Calls come in quick succession: to spin a little costs less than to sleep and be woken.
+                const int64_t seen = calls;
                 lock.unlock();
                 const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(300);
                 while (calls == seen && std::chrono::steady_clock::now() < until) {
                 }
                 lock.lock();
                 called.wait(lock, [&] { return stop || calls != seen; });
-                if (stop) return;
-                seen = calls;
-                if (!task) continue;  // came too late: nothing is left to do
-                const Task& one = *task;
-                ++busy;
-                lock.unlock();
-                take(one);
-                lock.lock();
-                if (--busy == 0) finished.notify_one();
             }
         }
     };
@@ -89,26 +104,25 @@ class ThreadPool {
 
     int n_threads() const { return 1 + int(work_->threads.size()); }
 
-    // task(0) .. task(n - 1), in any order; none may throw. Returns when all are done.
+    // task(0) .. task(n - 1), in any order; none may throw. Returns when all are done. There may be several callers at
+    // once: each does its own tasks, and threads that have nothing to do help one after the other.
     void run(int64_t n, const Task& task) {
         Work& work = *work_;
         if (work.threads.empty() || n == 1 || !is_here()) {
             for (int64_t k = 0; k < n; ++k) task(k);
             return;
         }
-        std::lock_guard one_call_at_a_time(work.alone);
+        Job job{task, n};
         {
             std::lock_guard lock(work.mutex);
-            work.task = &task;
-            work.n_tasks = n;
-            work.next = 0;
+            work.jobs.push_back(&job);
             ++work.calls;
         }
         work.called.notify_all();
-        work.take(task);
+        job.take();
         std::unique_lock lock(work.mutex);
-        work.task = nullptr;
-        work.finished.wait(lock, [&] { return work.busy == 0; });
+        std::erase(work.jobs, &job);
+        work.finished.wait(lock, [&] { return job.busy == 0; });
     }
 };
 

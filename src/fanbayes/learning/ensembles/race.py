@@ -7,9 +7,10 @@ candidate is judged by.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -146,55 +147,73 @@ def find_candidates(
     The latter is the size of the first family, as EM finds it, that the rows held out by the first units are most
     probable under.
     """
-    rows, each = training.rows, training.each
-    splits, seeds = [split for split, _ in units], [seed for _, seed in units]
-    first = families[0]
-    views: dict[Treatment, list[Fold]] = {}
-    for treatment in dict.fromkeys(f.treatment for f in families):
-        views[treatment] = each(lambda split: fold_of(rows, treatment, split), splits)  # noqa: B023
-    n_first = _n_first_units(views[first.treatment])
+    rows, each, first = training.rows, training.each, families[0]
+    n_units = len(units)
+    done: Sequence[Completions | None] = [None] * n_units
+    seen: dict[tuple[Treatment, int], Fold] = {}  # folds of units, made when something is to be fitted to them
 
-    def fit(task: tuple[AnyFamily, int, Collection[Place] | None]) -> Grown:
-        family, unit, wanted = task
-        return _grow(family, views[family.treatment][unit], rows.n_classes, seeds[unit], wanted)
+    def look(treatments: Iterable[Treatment], of_units: Iterable[int]) -> None:
+        new = [at for at in product(dict.fromkeys(treatments), of_units) if at not in seen]
+        made = each(lambda at: fold_of(rows, at[0], units[at[1]][0]).completed(done[at[1]]), new)
+        seen.update(zip(new, made))
 
-    def of(task: tuple[AnyFamily, int, Collection[Place] | None]) -> Grown:
-        result = fit(task)
-        training.report(task[0].title, 1)
-        return result
+    def folds_of(treatment: Treatment) -> list[Fold]:
+        look([treatment], range(n_units))
+        return [seen[treatment, unit] for unit in range(n_units)]
 
-    def likeliest(of_first: Sequence[Grown]) -> int:
-        folds = views[first.treatment]
-        scores = {s: sum(f.log_density(g.fits[s, 0]) for f, g in zip(folds, of_first)) for s, _ in of_first[0].fits}
-        return max(scores, key=lambda size: scores[size])
+    def grow(k: int, unit: int, wanted: Collection[Place] | None) -> Grown:
+        return _grow(families[k], seen[families[k].treatment, unit], rows.n_classes, units[unit][1], wanted)
 
+    folds = folds_of(first.treatment)
+    n_first = _n_first_units(folds)
     grown: list[list[Grown]] = [[] for _ in families]
+
+    def begin(k: int) -> Grown:
+        found = grow(k, 0, None)
+        training.report(families[k].title, 1)
+        return found
+
+    def go_on(end: int, wanted: Sequence[Sequence[Place]], some: Sequence[int] = range(len(families))) -> None:
+        """Fit what is wanted of some families in all units before the end that have not done so."""
+        new = [(k, unit) for k in some for unit in range(len(grown[k]), end)]
+        look([families[k].treatment for k, _ in new if wanted[k]], dict.fromkeys(unit for _, unit in new))
+        sizes = {k: sorted({size for size, _ in wanted[k]}, reverse=True) or [0] for k in some}
+
+        def fit(task: tuple[int, int, int]) -> Grown:
+            k, unit, size = task
+            found = grow(k, unit, [at for at in wanted[k] if at[0] == size]) if wanted[k] else Grown({}, {})
+            if size == sizes[k][0]:
+                training.report(families[k].title, 1)
+            return found
+
+        tasks = sorted(((k, unit, size) for k, unit in new for size in sizes[k]), key=lambda task: -task[2])
+        fitted = dict(zip(tasks, each(fit, tasks)))  # those that take longest came first
+        for k, unit in new:
+            of_sizes = [fitted[k, unit, size] for size in reversed(sizes[k])]
+            fits = {at: own for one in of_sizes for at, own in one.fits.items()}
+            grown[k].append(Grown(fits, {at: p for one in of_sizes for at, p in one.p.items()}))
+
     if (missing_cells(rows.table) & fills).any():
-        grown[0] = [of((first, 0, None))]
-        grown[0] += each(of, [(first, unit, grown[0][0].fits.keys()) for unit in range(1, n_first)])
-        size = likeliest(grown[0])
-        others = each(fit, [(first, unit, [(size, 0)]) for unit in range(n_first, len(units))])
-        imputers = [Imputer(g.fits[size, 0].network, rows.schema, fills) for g in [*grown[0], *others]]
-
-        def completions(unit: int) -> Completions:
-            held_out = views[first.treatment][unit].held_out
-            return imputers[unit].complete(held_out, LONE_THREAD, N_POINTS_HELD_OUT)
-
-        done = each(completions, range(len(units)))
-        for treatment, seen in views.items():
-            views[treatment] = [fold.completed(own) for fold, own in zip(seen, done)]
-        folds = views[first.treatment]
+        grown[0] = [begin(0)]
+        go_on(n_first, [list(grown[0][0].fits)], [0])
+        size = _likeliest(folds, grown[0])
+        fits = [g.fits[size, 0] for g in grown[0]]
+        fits += each(lambda unit: grow(0, unit, [(size, 0)]).fits[size, 0], range(n_first, n_units))
+        done = each(partial(_completions, training, fits, folds, fills), range(n_units))
+        seen.clear()
+        folds = folds_of(first.treatment)
         grown[0] = [Grown(g.fits, {at: f.predict(fit) for at, fit in g.fits.items()}) for f, g in zip(folds, grown[0])]
-    folds = views[first.treatment]
     judged = judged_rows(rows, folds, training.groups)
 
+    treatments = list(dict.fromkeys(family.treatment for family in families))
     kernels: list[Treatment] = []
     if training.kernels and rows.table.n_rows <= MOST_FOR_KERNELS:
-        kernels = [t for t in ("normal_scores", "decorrelate") if t in views] or [first.treatment]
+        kernels = [t for t in ("normal_scores", "decorrelate") if t in treatments] or [first.treatment]
+    look(treatments, [0])
     tasks: list[Callable[[], Any]] = [partial(_trees, training, kind, folds, judged) for kind in TREES]
-    tasks += [partial(_kernel, training, treatment, views[treatment], judged) for treatment in kernels]
+    tasks += [partial(_kernel, training, t, folds_of(t) if training.is_split_by_user else (), judged) for t in kernels]
     new = [k for k, own in enumerate(grown) if not own]
-    begun = each(lambda task: task(), [*tasks, *(partial(of, (families[k], 0, None)) for k in new)])
+    begun = each(lambda task: task(), [*tasks, *(partial(begin, k) for k in new)])
     rivals = begun[: len(tasks)]  # they take longest, and need no folds
     for k, own in zip(new, begun[len(tasks) :]):
         grown[k] = [own]
@@ -203,25 +222,33 @@ def find_candidates(
         training.report("kernel densities", 1)
 
     wanted: list[list[Place]] = [list(own[0].fits) for own in grown]
-
-    def go_on(n_units: int) -> None:
-        tasks = [(k, unit) for unit in range(1, n_units) for k, own in enumerate(grown) if unit >= len(own)]
-        for (k, _), found in zip(tasks, each(of, [(families[k], unit, wanted[k]) for k, unit in tasks])):
-            grown[k].append(found)
-
-    go_on(n_first)
-    size = likeliest(grown[0])
-    n_units = n_first
-    while n_units < len(units):
-        wanted = _ahead(folds[:n_units], wanted, grown, judged, rivals, most)
+    go_on(n_first, wanted)
+    size = _likeliest(folds, grown[0])
+    end = n_first
+    while end < n_units:
+        wanted = _ahead(folds[:end], wanted, grown, judged, rivals, most)
         if (size, 0) not in wanted[0]:
             wanted[0].append((size, 0))
-        n_units = min(2 * n_units, len(units))
-        go_on(n_units)
+        end = min(2 * end, n_units)
+        go_on(end, wanted)
     found: list[Candidate] = []
     for family, own in zip(families, grown):
-        found += _collected(family, views[family.treatment], own, judged, rows.n_classes)
+        found += _collected(family, folds, own, judged, rows.n_classes)
     return found + rivals, judged, size
+
+
+def _likeliest(folds: Sequence[Fold], grown: Sequence[Grown]) -> int:
+    """The size under which, as EM finds it, the rows held out by the units so far are most probable."""
+    scores = {size: sum(f.log_density(g.fits[size, 0]) for f, g in zip(folds, grown)) for size, _ in grown[0].fits}
+    return max(scores, key=lambda size: scores[size])
+
+
+def _completions(
+    training: Training, fits: Sequence[MemberNetwork], folds: Sequence[Fold], fills: Mask, unit: int
+) -> Completions:
+    """Of the rows that a unit holds out, by its own fit."""
+    imputer = Imputer(fits[unit].network, training.rows.schema, fills)
+    return imputer.complete(folds[unit].held_out, LONE_THREAD, N_POINTS_HELD_OUT)
 
 
 def _n_first_units(folds: Sequence[Fold]) -> int:
@@ -283,7 +310,7 @@ def _grow(family: AnyFamily, fold: Fold, n_classes: int, seed: int, wanted: Coll
 def _collected(
     family: AnyFamily, folds: Sequence[Fold], grown: Sequence[Grown], judged: Judged, n_classes: int
 ) -> list[Candidate]:
-    """The candidates of a family, from what the units say of it."""
+    """The candidates of a family, from what the units say of it; the folds may be those of another view."""
     return [
         Candidate(
             family.kind(size),
