@@ -69,6 +69,7 @@ MODELS = {
     "tan, binned": TANClassifier(discretize="mdlp", missing="informative"),
     "mda": MDAClassifier(n_components=2, random_state=0),
     "average": FANClassifierCV(effort="fast", cv=2, random_state=0),
+    "average, informative": FANClassifierCV(effort="fast", cv=2, missing="informative", random_state=0),
     "mda, tied in classes": MDAClassifier(n_components=2, covariance_tying="class", random_state=0),
 }
 

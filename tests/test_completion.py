@@ -139,9 +139,9 @@ def test_columns_that_are_often_missing_are_left_out():
     numbers = np.zeros((100, 2))
     numbers[:50, 1] = np.nan
     table = table_of(codes, numbers)
-    np.testing.assert_array_equal(seldom_missing(table), [True, False, True, True, False])
+    np.testing.assert_array_equal(seldom_missing(table, SCHEMA), [True, False, True, True, False])
     heavy = replace(table, weights=np.where(np.arange(100) < 4, 2.0, 1.0))
-    assert not seldom_missing(heavy)[0]
+    assert not seldom_missing(heavy, SCHEMA)[0]
 
 
 # ---------------------------------------------------------------- the average

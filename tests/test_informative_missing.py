@@ -9,6 +9,8 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 from program import run
 from scipy.special import xlogy
@@ -21,6 +23,7 @@ from fanbayes import (
     BoostedNBClassifier,
     DataWarning,
     FANClassifier,
+    FANClassifierCV,
     FMClassifier,
     MDAClassifier,
     NBClassifier,
@@ -52,6 +55,7 @@ MODELS = {
     "nbtree": NBTreeClassifier(min_samples_split=40, random_state=0),
     "aode": AODEClassifier(),
 }
+AVERAGE = FANClassifierCV(effort="fast", random_state=0)
 EM = ("nb", "binned nb", "fan", "per class", "fan tree", "fm", "tan", "full tan", "mda")
 
 
@@ -429,3 +433,62 @@ def test_the_program(tmp_path, server):
         warnings.simplefilter("ignore", DataWarning)
         expected = clf.predict_proba(lacking)
     np.testing.assert_allclose(pd.read_csv(tmp_path / "p.csv")["p(ill)"], expected[:, 0], rtol=1e-6)
+
+
+# ---------------------------------------------------------------- the average
+
+
+def test_of_an_average_rows_held_out_choose_what_knows_of_holes():
+    X, y = clinic(600)
+    clf = informative(AVERAGE, X, y)
+    seen = [member.fits[0].view.schema.indicates for member in clf.average_.members]
+    told = ["informative" if own else "ignorable" for own in seen]
+    assert clf.members_["missing"].tolist() == told
+    assert clf.members_["weight"][clf.members_["missing"] == "informative"].sum() > 0.5
+    new, truth = clinic(2000, seed=1)
+    plain = fitted(AVERAGE, X, y)
+    assert "missing" not in plain.members_
+    losses = [log_loss(truth == "well", c.predict_proba(new)[:, 1]) for c in (clf, plain)]
+    assert losses[0] < losses[1] + 0.002  # trees know of columns that are often missing anyway
+
+
+def test_an_average_learns_from_holes_that_are_seldom():
+    """Elsewhere their values are filled in, and that they were missing is lost."""
+
+    def rows(n, seed):
+        rng = np.random.default_rng(seed)
+        y = rng.integers(0, 2, n)
+        X = pd.DataFrame(rng.normal(size=(n, 10)), columns=list("abcdefghij"))
+        return X.mask(rng.random(X.shape) < np.where(y == 1, 0.06, 0.01)[:, None]), y
+
+    (X, y), (new, truth) = rows(800, 0), rows(3000, 1)
+    clf, plain = (fitted(AVERAGE, X, y, missing=missing) for missing in WAYS)
+    loss, base = (log_loss(truth, c.predict_proba(new)) for c in (clf, plain))
+    assert loss < base - 0.04
+    assert not clf.imputer_.fills_of_columns[10:].any()
+    told = clf.explain(new[:40])
+    log_p = clf.predict_log_proba(new[:40])
+    odds = log_p[np.arange(40), log_p.argmax(axis=1)] - log_p.min(axis=1)
+    np.testing.assert_allclose(told.log_odds, odds, atol=1e-9)
+    np.testing.assert_allclose(told.prior + told.contributions.sum(axis=1), told.log_odds, atol=1e-6)
+
+
+def test_an_average_in_files_and_of_batches(tmp_path):
+    X, y = clinic(200)
+    new, _ = clinic(60, seed=1)
+    clf = informative(AVERAGE, X, y, allow_missing_columns=True)
+    expected = clf.predict_proba(new)
+    fanbayes.save(clf, tmp_path / "m.fan")
+    again = fanbayes.load(tmp_path / "m.fan")
+    assert again.missing == "informative"
+    np.testing.assert_array_equal(again.predict_proba(new), expected)
+    with pytest.warns(DataWarning, match="not there are summed out"):
+        absent = again.predict_proba(new.drop(columns="pressure"))  # not even whether it was measured is known
+    assert np.isfinite(absent).all()
+    assert np.abs(absent - again.predict_proba(new.assign(pressure=np.nan))).max() > 0.01
+    frame = pl.from_pandas(X.assign(y=y))
+    pq.write_table(frame.to_arrow(), tmp_path / "rows.parquet")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)
+        batched = clone(clf).fit(ds.dataset(tmp_path / "rows.parquet"), "y")
+    np.testing.assert_allclose(batched.predict_proba(pl.from_pandas(new)), expected, atol=1e-9)

@@ -103,14 +103,14 @@ def score_text(log_score: float) -> str:
 
 def print_members(console: Console, members: list[dict[str, Any]]) -> None:
     """A table of the members of an average, and whether some of them hold training rows."""
-    from fanbayes.pages.text import TREATMENTS
+    from fanbayes.pages.text import KNOWS_OF_HOLES, columns_text
 
     rows = [
         [
             str(number),
             m["model"],
             str(m["n_components"] or ""),
-            TREATMENTS.get(m["treatment"], m["treatment"]),
+            columns_text(m),
             "" if m["strength"] != m["strength"] else f"{m['strength']:g}",
             str(m["n_fits"]),
             score_text(m["log_score"]),
@@ -121,6 +121,8 @@ def print_members(console: Console, members: list[dict[str, Any]]) -> None:
     ]
     headers = ["", "model", "size", "columns", "strength", "fits", "log score", "weight", "exponent"]
     print_table(console, headers, rows, left=(1, 3))
+    if any(m.get("missing") == "informative" for m in members):
+        console.print(KNOWS_OF_HOLES)
     if any(m["model"] == "kernel" for m in members):
         console.print("Kernel densities hold rows of the training table (--no-kernel-members: none).")
 

@@ -149,13 +149,14 @@ class TrainingTable:
         return replace(self, table=self.table.only(rows), values=values, holes=holes)
 
     def view(
-        self, treatment: Treatment, known: NDArray[np.int32], missing: Missing = "ignorable"
+        self, treatment: Treatment, known: NDArray[np.int32], missing: Missing | None = None
     ) -> tuple[View, EncodedTable]:
         """How a model sees the columns, and the rows, not mixed yet; learnt by the labels `known`, -1 elsewhere.
 
-        Where what is `missing` is informative, columns with some but not all values missing have indicators.
+        Where what is `missing` is informative, columns with some but not all values missing have indicators; None:
+        those that the rows have.
         """
-        schema = self.schema_with(missing)
+        schema = self.schema if missing is None else self.schema_with(missing)
         if treatment == "mdlp":
             schema = self._binned(schema, known)
         mixing = scores = None
@@ -167,14 +168,19 @@ class TrainingTable:
 
     def schema_with(self, missing: Missing) -> Schema:
         """Of the columns as they are, with indicators if what is missing is informative."""
-        return self.schema if missing == "ignorable" else self._informative
+        return self._ignorable if missing == "ignorable" else self._informative
+
+    @cached_property
+    def _ignorable(self) -> Schema:
+        """Without indicators."""
+        return replace(self.schema, indicates=()) if self.schema.indicates else self.schema
 
     @cached_property
     def _informative(self) -> Schema:
         """With indicators where some but not all values are missing."""
         n = self.table.n_rows
-        some = (j for j in range(len(self.schema.columns)) if 0 < np.count_nonzero(self._missing(j)) < n)
-        return replace(self.schema, indicates=tuple(some))
+        some = tuple(j for j in range(len(self.schema.columns)) if 0 < np.count_nonzero(self._missing(j)) < n)
+        return self.schema if some == self.schema.indicates else replace(self.schema, indicates=some)
 
     def _missing(self, j: int) -> Mask:
         """Where a column is missing (n_rows,)."""
@@ -218,9 +224,11 @@ def training_table(
     labels: NDArray[np.int32],
     weights: Floats | None,
     n_classes: int,
+    missing: Missing = "ignorable",
 ) -> TrainingTable:
     """Read and encode the columns; parameters as in `learn_table`."""
-    return with_sources(*learn_table(sources, is_category, frame, labels, weights), sources, n_classes)
+    learnt = learn_table(sources, is_category, frame, labels, weights, missing=missing)
+    return with_sources(*learnt, sources, n_classes)
 
 
 def with_sources(schema: Schema, table: EncodedTable, sources: Sequence[Source], n_classes: int) -> TrainingTable:

@@ -183,9 +183,9 @@ class BatchCases:
         storage = self.storage(bytes_of(layout, n_rows))
         return empty_table(layout, n_rows, storage, weighted=self.is_weighted)
 
-    def sample(self, seed: int) -> Sample:
-        """As many rows as fit into memory, drawn while all are encoded."""
-        schema = self.summary.schema(self.parts.batches.frame)
+    def sample(self, seed: int, missing: Missing = "ignorable") -> Sample:
+        """As many rows as fit into memory, drawn while all are encoded, with or without indicators."""
+        schema = self.summary.schema(self.parts.batches.frame, missing=missing)
         draw = draw_of(self.summary, layout_of(schema), self.memory, seed)
         whole = None if draw.is_all else self._empty_table(schema)
         parts, n_classes = [], len(self.classes)

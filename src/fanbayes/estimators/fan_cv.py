@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fanbayes.arrays import Floats
 from fanbayes.data.frames import from_user_table, rows_of, to_user_table
-from fanbayes.data.schema import Missing
+from fanbayes.data.schema import Missing, Schema
 from fanbayes.data.state import Arrays, State, entry, read_table
 from fanbayes.data.views import Encodings
 from fanbayes.estimators.batch_cases import batches_of
@@ -40,9 +40,10 @@ class FANClassifierCV(TableClassifier):
     """Average of FAN models and their relatives, pooled by how they predict rows that they have not seen.
 
     Members are naive Bayes and FANs of several sizes, as EM finds them or fine-tuned to tell the classes apart, on
-    continuous columns as they are, binned, by their normal scores or decorrelated; kernel densities, FANs with one
-    component for each of some training rows; a forest of trees with naive Bayes in their nodes, and boosted trees. Each
-    is the mean of its fits to all folds but one, and together with the classes' shares they are pooled,
+    continuous columns as they are, binned, by their normal scores or decorrelated; of few rows logistic regression,
+    which is naive Bayes fine-tuned from where it knows nothing; kernel densities, FANs with one component for each of
+    some training rows; a forest of trees with naive Bayes in their nodes, and boosted trees. Each is the mean of its
+    fits to all folds but one, and together with the classes' shares they are pooled,
 
     ``p(c | x) = s sum_m v_m p_m(c | x) + (1 - s) prod_m p_m(c | x)^{w_m} / Z(x)``,
 
@@ -65,13 +66,18 @@ class FANClassifierCV(TableClassifier):
         How many candidates and starts are tried, and how many members may remain.
     cv : int, splitter or iterable of (train, test) indices, optional
         How rows are held out. An integer is a number of stratified folds; with fewer than two labelled rows a fold
-        there is nothing to judge by, and the only member is naive Bayes. By default five folds, three above 5,000 rows;
+        there is nothing to judge by, and the only member is naive Bayes. By default five folds, dealt out twice up to
+        1,000 rows, three above 5,000;
         above 20,000 (less if columns and classes are many) a sample of so many rows is judged on. Where less than three
         quarters of the cases are learnt from at a time, members are fitted again to all rows.
     memory : int or str, default="1GB"
         What the rows of a table that is read in batches, or lies on a cluster, may take here. Of a larger table it is
         a sample that candidates are judged on, and that fine-tuning, trees, cuts, normal scores, correlations and
         extra members learn from; EM learns the networks of members from all rows, wherever they are.
+    missing : {"ignorable", "informative"}, default="ignorable"
+        With "informative", that a value is missing may tell something of the class: there are candidates that know
+        whether each column has a value, beside others that do not, and the rows held out choose. Values will have to be
+        missing for the same reasons when rows are predicted.
     kernel_members : bool, default=True
         Whether kernel densities are tried, up to 2,000 rows. Such members hold rows of the training table.
     extra_members : list of (name, classifier), optional
@@ -86,7 +92,8 @@ class FANClassifierCV(TableClassifier):
     ----------
     classes_ : ndarray of shape (n_classes,)
     members_ : table
-        The members: their model, size, treatment of continuous columns, strength with which fine-tuning holds on to
+        The members: their model, size, treatment of continuous columns, what they make of missing values where these
+        may be informative, strength with which fine-tuning holds on to
         what EM found, number of fits, the mean log score of the rows held out, weight and exponent. What the weights
         lack of 1 is that of the classes' shares. The model of an extra member is its name.
     pool_ : Pool
@@ -125,12 +132,10 @@ class FANClassifierCV(TableClassifier):
 
     effort: Effort = "default"
     cv: Any = None
+    missing: Missing = "ignorable"
     kernel_members: bool = True
     extra_members: Any = None
     random_state: Any = None
-
-    # What the other classifiers let choose.
-    missing: Missing = field(default="ignorable", init=False)
 
     # ------------------------------------------------------------ fitting
 
@@ -171,17 +176,18 @@ class FANClassifierCV(TableClassifier):
         is_split = self.cv is not None and not isinstance(self.cv, (int, np.integer))
         judged, groups, units = units_of(self.cv, cases, rows, seed, all_groups)
         n_cases = judged.table.labelled_only().total_weight
-        families: list[AnyFamily] = [*library(self.effort, bool(rows.schema.continuous), rows.n_classes, n_cases)]
-        families += self._extra_families(cases)
+        about = (bool(rows.schema.continuous), rows.n_classes, n_cases, bool(rows.schema.indicates))
+        families: list[AnyFamily] = [*library(self.effort, *about), *self._extra_families(cases)]
         n = n_steps(len(units), families, bool(self.kernel_members))
         with parallel_map(self._n_threads()) as each, steps(bool(self.verbose), n) as report:
-            told = (self.kernel_members, groups, all_groups, is_split, elsewhere)
-            training = Training(judged, rows, seed, each, thread_pool(self._n_threads()), report, *told)
+            pool = thread_pool(self._n_threads())
+            how = (self.kernel_members, groups, all_groups, is_split, elsewhere)
+            training = Training(judged, rows, seed, each, pool, report, *how)
             found = fit_average(training, units, families, self.effort)
         self.classes_ = cases.classes
         self.schema_ = rows.schema
         self.average_ = found.average
-        self.members_ = _table_of(found, rows.schema.frame)
+        self.members_ = _table_of(found, rows.schema)
         self.log_score_ = found.log_score
         return self
 
@@ -191,11 +197,11 @@ class FANClassifierCV(TableClassifier):
             X, groups = named_columns(X, groups=groups)
         cases = self._cases_of(X, y, sample_weight, groups)
         if isinstance(cases, Cases):
-            found = Sample(cases, cases.training_table(), read_groups(groups, cases), None)
+            found = Sample(cases, cases.training_table(self.missing), read_groups(groups, cases), None)
         elif hasattr(self.cv, "__iter__") and not hasattr(self.cv, "split"):
             raise ValueError("cv gives rows by their numbers, which needs rows in memory; give a number or a splitter")
         else:
-            found = cases.sample(seed)
+            found = cases.sample(seed, self.missing)
         cases.warn_of_traps(found.rows.schema)
         return found
 
@@ -288,16 +294,18 @@ def _check_extra(extra_members: Any) -> None:
             )
 
 
-def _table_of(found: Outcome, frame: str | None) -> Any:
+def _table_of(found: Outcome, schema: Schema) -> Any:
     members, pool = found.members, found.average.pool
+    sees = ["informative" if m.fits[0].view.schema.indicates else "ignorable" for m in found.average.members]
     columns = {
         "model": [m.kind for m in members],
         "n_components": [m.size for m in members],
         "treatment": [m.treatment for m in members],
+        **({"missing": sees} if schema.indicates else {}),
         "strength": [m.strength for m in members],
         "n_fits": [len(m.fits) for m in found.average.members],
         "log_score": found.log_scores,
         "weight": pool.weights[:-1].tolist(),
         "exponent": pool.exponents[:-1].tolist(),
     }
-    return to_user_table(columns, frame)
+    return to_user_table(columns, schema.frame)

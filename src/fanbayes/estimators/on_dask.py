@@ -262,9 +262,9 @@ class DaskCases:
         """Rows as they were read, or to be read again."""
         return self.kept[0] if self.kept else self.partitions
 
-    def sample(self, seed: int) -> Sample:
-        """As many rows as fit into memory here, and where the others are."""
-        schema = self.summary.schema(self.frame)
+    def sample(self, seed: int, missing: Missing = "ignorable") -> Sample:
+        """As many rows as fit into memory here, with or without indicators, and where the others are."""
+        schema = self.summary.schema(self.frame, missing=missing)
         draw = draw_of(self.summary, layout_of(schema), self.memory, seed)
         firsts = np.cumsum([0, *(n for n, _ in self.marks)]).tolist()
         some = DaskParts.of(_sample, zip(self._rows().values, self.marks, firsts), schema, self.classes, draw)

@@ -90,10 +90,10 @@ class Cases:
         check_numbers(schema, table)
         return schema, table
 
-    def training_table(self) -> TrainingTable:
+    def training_table(self, missing: Missing = "ignorable") -> TrainingTable:
         """The rows, encoded once, for models that see the columns in several ways."""
         columns = (self.sources, self.is_category, self.frame)
-        return training_table(*columns, self.labels, self.weights, len(self.classes))
+        return training_table(*columns, self.labels, self.weights, len(self.classes), missing)
 
     def warn_of_traps(self, schema: Schema) -> None:
         """Warn of what may be wrong with columns that were taken for what the schema says."""

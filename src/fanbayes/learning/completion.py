@@ -90,10 +90,11 @@ def blocks(rows: Ints, n_columns: int) -> Iterator[Ints]:
     return (rows[at : at + step] for at in range(0, len(rows), step))
 
 
-def seldom_missing(table: EncodedTable) -> Mask:
-    """Columns whose missing values are filled in (n_discrete + n_numbers,)."""
+def seldom_missing(table: EncodedTable, schema: Schema) -> Mask:
+    """Columns whose missing values are filled in (n_discrete + n_numbers,); no indicator is."""
     share = np.einsum("n,nj->j", table.case_weights, missing_cells(table), optimize=False) / table.total_weight
-    return np.asarray(share < OFTEN)
+    is_column = np.array([j < len(schema.columns) for j in schema.discrete + schema.continuous], dtype=bool)
+    return np.asarray((share < OFTEN) & is_column)
 
 
 @dataclass(frozen=True)

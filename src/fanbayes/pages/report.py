@@ -17,7 +17,7 @@ from fanbayes.export import compile_model, model_javascript
 from fanbayes.files.atomic import write_file
 from fanbayes.pages import beliefs, quality
 from fanbayes.pages.page import TEMPLATES, html_page, render, script
-from fanbayes.pages.text import TREATMENTS, number
+from fanbayes.pages.text import KNOWS_OF_HOLES, columns_text, number
 
 LARGEST = 20_000_000
 """Bytes that a page may take; what does not fit is left out, and the page says so."""
@@ -134,7 +134,8 @@ def _content(clf: TableClassifier, X: Any, y: Any) -> tuple[dict[str, Any], dict
         "about": about,
         "classes": list(zip(labels, clf.class_prior_.tolist())),
         "components": components,
-        "treatments": TREATMENTS,
+        "columns_text": columns_text,
+        "knows_of_holes": KNOWS_OF_HOLES,
         "nodes": [node_line(node) for node in about.get("nodes", [])],
         "quality": data["quality"],
         "n_left_out": n_left_out,

@@ -12,6 +12,13 @@ from fanbayes.evaluation.significance import WinLoss
 
 TREATMENTS = {"none": "as they are", "mdlp": "binned", "decorrelate": "decorrelated", "normal_scores": "normal scores"}
 """How the members of an average see the continuous columns."""
+KNOWS_OF_HOLES = "* knows whether a value is missing."
+
+
+def columns_text(member: Mapping[str, Any]) -> str:
+    """How a member of an average sees the columns, with an asterisk if it knows whether a value is missing."""
+    star = "*" if member.get("missing") == "informative" else ""
+    return f"{TREATMENTS.get(member['treatment'], member['treatment'])}{star}"
 
 
 def number(value: float | None, digits: int = 3) -> str:

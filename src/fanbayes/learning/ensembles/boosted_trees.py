@@ -18,9 +18,9 @@ There is a sequence of trees for each part of the cases, grown without it; their
 
 with weights of the stages, the first rounds of boosting, the next ones and so on, learnt from the cases left out (T2):
 that is how many rounds are taken, and how far their steps reach. What one sequence says of a case that it has left out
-is what is weighed. No stage is begun after one that has hardly helped. As in
-all trees of this library a row that lacks a value ends where no case lacked it (`nb_forest`), with the step of that
-node.
+is what is weighed. No stage is begun after one that has hardly helped. Of many cases, a tree is grown on those of which
+much is unexplained and on some of the others, which count for all of them (src/native/boosted_trees.cpp). As in all
+trees of this library a row that lacks a value ends where no case lacked it (`nb_forest`), with the step of that node.
 """
 
 from __future__ import annotations

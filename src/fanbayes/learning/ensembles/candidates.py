@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
+from fanbayes.data.schema import Missing
 from fanbayes.data.table import EncodedTable
 from fanbayes.data.views import Treatment, View
 from fanbayes.learning.data import InMemoryData, TrainingData
@@ -47,6 +48,8 @@ class AnyFamily(Protocol):
     @property
     def treatment(self) -> Treatment: ...  # noqa: D102
     @property
+    def missing(self) -> Missing | None: ...  # noqa: D102
+    @property
     def sizes(self) -> Sequence[int]: ...  # noqa: D102
     @property
     def strengths(self) -> Sequence[float]: ...  # noqa: D102
@@ -77,6 +80,7 @@ class Family:
     strengths: Sequence[float]
     sizes: Sequence[int]
     n_init: int
+    missing: Missing | None = None
 
     @property
     def numbers(self) -> Sequence[int]:
@@ -142,7 +146,7 @@ class Logistic(Family):
 
     def kind(self, size: int) -> str:
         """What a member is called."""
-        return self.title
+        return "logit"
 
     def fit(self, rows: Rows, size: int, seed: int, numbers: Sequence[int] | None = None) -> list[MemberNetwork]:
         """Fit with each of the strengths that are wanted."""
@@ -164,8 +168,13 @@ class Rows:
     naive_bayes: NaiveBayes
 
 
-def library(effort: Effort, has_numbers: bool, n_classes: int, n_cases: float) -> list[Family]:
-    """Families to try; the first is generative and sees the columns as they are."""
+def library(
+    effort: Effort, has_numbers: bool, n_classes: int, n_cases: float, has_indicators: bool = False
+) -> list[Family]:
+    """Families to try; the first is generative and sees the columns as they are.
+
+    Where there are indicators, those that are fine-tuned are tried without them as well.
+    """
     most = min(max(4, MOST_STATES // n_classes), max(2, n_cases / CASES_PER_COMPONENT))
     is_best, is_few = effort == "best", n_cases <= FEW_CASES
     n_init = 4 if is_best else 1
@@ -183,4 +192,5 @@ def library(effort: Effort, has_numbers: bool, n_classes: int, n_cases: float) -
         found.append(Family(treatment, tying, strengths, tuple(own), n_init))
     if is_best or (is_few and effort == "default"):
         found.append(Logistic("normal_scores" if has_numbers else "none", "all", LOGISTIC_STRENGTHS, (1,), 1))
-    return found
+    without = [replace(family, missing="ignorable") for family in found if family.strengths]
+    return found + without if has_indicators else found

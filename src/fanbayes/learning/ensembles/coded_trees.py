@@ -206,7 +206,9 @@ class ForestPredictor:
     def terms(self, table: EncodedTable, pool: ThreadPool) -> Floats:
         """What each feature adds to log p(c | x) by (T1), up to the constant, (n_rows, n_features, n_classes)."""
         terms = np.zeros((table.n_rows, len(self.view.schema.columns), len(self.class_prior)))
-        terms[:, self.view.feature_of] = self.native.terms(self.coding.codes(table), pool)
+        by_column = self.native.terms(self.coding.codes(table), pool)
+        for j, of_column in zip(self.view.feature_of.tolist(), np.moveaxis(by_column, 1, 0)):
+            terms[:, j] += of_column  # a value and its indicator are one feature
         return terms
 
     def to_state(self) -> State:

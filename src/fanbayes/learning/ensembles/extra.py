@@ -19,6 +19,7 @@ from sklearn.utils.validation import has_fit_parameter
 from fanbayes.arrays import Floats, Ints
 from fanbayes.data.caching import fields_only
 from fanbayes.data.rebuilt import rebuilt
+from fanbayes.data.schema import Missing
 from fanbayes.data.state import State, refuse
 from fanbayes.data.table import EncodedTable
 from fanbayes.data.views import Treatment, View
@@ -102,6 +103,7 @@ class ExtraFamily:
     classes: NDArray[Any]
 
     treatment: ClassVar[Treatment] = "none"
+    missing: ClassVar[Missing | None] = None
     sizes: ClassVar[Sequence[int]] = (0,)
     strengths: ClassVar[Sequence[float]] = ()
     numbers: ClassVar[Sequence[int]] = (0,)

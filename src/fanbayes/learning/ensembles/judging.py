@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from fanbayes.arrays import AnyInts, Floats, Ints
+from fanbayes.data.schema import Missing
 from fanbayes.data.table import EncodedTable
 from fanbayes.data.views import TrainingTable, Treatment, View
 from fanbayes.learning.completion import Completions, filled
@@ -66,10 +67,10 @@ class Fold:
         return float(self.held_out.case_weights @ logsumexp(joint, axis=1))
 
 
-def fold_of(rows: TrainingTable, treatment: Treatment, split: Split) -> Fold:
-    """Rows of a split, seen by what those to learn from tell about the classes."""
+def fold_of(rows: TrainingTable, treatment: Treatment, split: Split, missing: Missing | None = None) -> Fold:
+    """Rows of a split, seen by what those to learn from tell about the classes, with or without indicators."""
     train, test = split
-    view, table = rows.view(treatment, np.where(train > 0, rows.labels, np.int32(-1)))
+    view, table = rows.view(treatment, np.where(train > 0, rows.labels, np.int32(-1)), missing)
     training, held_out = (_cases_of(table, weights) for weights in (train, test))
     learnt, judged = (np.flatnonzero(weights > 0) for weights in split)
     return Fold(view, view.mix(training).fused(), held_out, learnt, judged, None, view.mix(held_out).fused())

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from fanbayes.arrays import Floats, Ints, Mask
+from fanbayes.data.schema import Missing
 from fanbayes.data.table import EncodedTable
 from fanbayes.data.views import TrainingTable, Treatment, View
 from fanbayes.learning.completion import Completions, Imputer, filled, missing_cells
@@ -33,9 +34,10 @@ from fanbayes.learning.kernel_density import fit_kernel
 
 Report = Callable[[str, int], None]
 Asked = tuple[EncodedTable, Ints] | None  # rows to judge in place of others, and these
+Way = tuple[Treatment, Missing | None]  # how rows are seen
 Place = tuple[int, int]  # a size, and the number of one of its fits: 0 as EM finds it, then fine-tuned
 TREES = {"NB forest": fit_forest, "boosted": fit_boosted}
-OWN_NAMES = ("NB", "FAN", "logistic regression", "kernel", *TREES)  # of kinds of candidates
+OWN_NAMES = ("NB", "FAN", "logit", "kernel", *TREES)  # of kinds of candidates
 
 # Sizes grow until they are so many times the size of the best score of the rows held out by the first unit; not so far
 # where these rows are many and their score is not mostly chance.
@@ -111,7 +113,7 @@ class Candidate:
 
     Attributes
     ----------
-    kind : "NB", "FAN", "logistic regression", "kernel", "NB forest", "boosted", or the name of an extra member
+    kind : "NB", "FAN", "logit", "kernel", "NB forest", "boosted", or the name of an extra member
     treatment : how the continuous columns are seen
     family : what it is fitted by, None of what is fitted to all rows at once
     size : number of components, 0 of what has none to choose
@@ -149,20 +151,22 @@ def find_candidates(
     """
     rows, each, first = training.rows, training.each, families[0]
     n_units = len(units)
+    ways: list[Way] = [(family.treatment, family.missing) for family in families]
     done: Sequence[Completions | None] = [None] * n_units
-    seen: dict[tuple[Treatment, int], Fold] = {}  # folds of units, made when something is to be fitted to them
+    seen: dict[tuple[Way, int], Fold] = {}  # folds of units, made when something is to be fitted to them
 
-    def look(treatments: Iterable[Treatment], of_units: Iterable[int]) -> None:
-        new = [at for at in product(dict.fromkeys(treatments), of_units) if at not in seen]
-        made = each(lambda at: fold_of(rows, at[0], units[at[1]][0]).completed(done[at[1]]), new)
+    def look(ways: Iterable[Way], of_units: Iterable[int]) -> None:
+        new = [at for at in product(dict.fromkeys(ways), of_units) if at not in seen]
+        made = each(lambda at: fold_of(rows, at[0][0], units[at[1]][0], at[0][1]).completed(done[at[1]]), new)
         seen.update(zip(new, made))
 
     def folds_of(treatment: Treatment) -> list[Fold]:
-        look([treatment], range(n_units))
-        return [seen[treatment, unit] for unit in range(n_units)]
+        way: Way = (treatment, None)
+        look([way], range(n_units))
+        return [seen[way, unit] for unit in range(n_units)]
 
     def grow(k: int, unit: int, wanted: Collection[Place] | None) -> Grown:
-        return _grow(families[k], seen[families[k].treatment, unit], rows.n_classes, units[unit][1], wanted)
+        return _grow(families[k], seen[ways[k], unit], rows.n_classes, units[unit][1], wanted)
 
     folds = folds_of(first.treatment)
     n_first = _n_first_units(folds)
@@ -176,7 +180,7 @@ def find_candidates(
     def go_on(end: int, wanted: Sequence[Sequence[Place]], some: Sequence[int] = range(len(families))) -> None:
         """Fit what is wanted of some families in all units before the end that have not done so."""
         new = [(k, unit) for k in some for unit in range(len(grown[k]), end)]
-        look([families[k].treatment for k, _ in new if wanted[k]], dict.fromkeys(unit for _, unit in new))
+        look([ways[k] for k, _ in new if wanted[k]], dict.fromkeys(unit for _, unit in new))
         sizes = {k: sorted({size for size, _ in wanted[k]}, reverse=True) or [0] for k in some}
 
         def fit(task: tuple[int, int, int]) -> Grown:
@@ -205,11 +209,11 @@ def find_candidates(
         grown[0] = [Grown(g.fits, {at: f.predict(fit) for at, fit in g.fits.items()}) for f, g in zip(folds, grown[0])]
     judged = judged_rows(rows, folds, training.groups)
 
-    treatments = list(dict.fromkeys(family.treatment for family in families))
+    treatments = {treatment for treatment, _ in ways}
     kernels: list[Treatment] = []
     if training.kernels and rows.table.n_rows <= MOST_FOR_KERNELS:
         kernels = [t for t in ("normal_scores", "decorrelate") if t in treatments] or [first.treatment]
-    look(treatments, [0])
+    look(ways, [0])
     tasks: list[Callable[[], Any]] = [partial(_trees, training, kind, folds, judged) for kind in TREES]
     tasks += [partial(_kernel, training, t, folds_of(t) if training.is_split_by_user else (), judged) for t in kernels]
     new = [k for k, own in enumerate(grown) if not own]

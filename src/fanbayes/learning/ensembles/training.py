@@ -67,7 +67,7 @@ def fit_average(
     rows = training.rows
     if not units:
         return _lone(training, families[0])
-    fills = seldom_missing(rows.table)
+    fills = seldom_missing(rows.table, rows.schema)
     most = _MOST_MEMBERS[effort]
     candidates, judged, imputer_size = find_candidates(training, units, families, fills, most)
     members, pool, log_score = _best(candidates, judged, _class_prior(rows), most)
@@ -106,7 +106,7 @@ def _lone(training: Training, family: AnyFamily) -> Outcome:
     A joint distribution can leave out what is missing, so that nothing is filled in.
     """
     rows = training.all_rows
-    fills = np.zeros_like(seldom_missing(rows.table))
+    fills = np.zeros_like(seldom_missing(rows.table, rows.schema))
     fits, _ = _refit(training, {family: [(1, 0)]})
     fit = fits[family, 1, 0]
     n_cases = rows.table.labelled_only().total_weight
@@ -167,7 +167,7 @@ def _refit(
         return {at: fit for fits, _ in parts for at, fit in fits.items()}, _refit(training, {}, trees)[1]
     seen, places = {}, []
     for family, own in wanted.items():
-        view, table = rows.view(family.treatment, rows.labels)
+        view, table = rows.view(family.treatment, rows.labels, family.missing)
         data = None if elsewhere is None else elsewhere.seen_by(view)
         seen[family] = family.rows(view, view.mix(table).fused(), rows.n_classes, data)
         for size in dict.fromkeys(size for size, _ in own):
