@@ -10,10 +10,12 @@ import pandas as pd
 import polars as pl
 import pytest
 from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, GroupKFold, ShuffleSplit, StratifiedKFold
 
+import fanbayes
 from fanbayes import CostSensitiveClassifier, DataWarning, FANClassifierCV, NBClassifier
 from fanbayes.data import table
 from fanbayes.estimators import fan_cv, splits
@@ -112,7 +114,6 @@ def test_units_after_the_race_fit_what_may_become_a_member(monkeypatch):
     clf, (first, *others) = fits_of_units(monkeypatch, columns, y)
     assert [len(places) for places in (first, *others)] == [5] * 4
     assert all(places[1] == places[0] >= places[2] == places[3] >= places[4] for places in (first, *others))
-    assert first[4]  # what fills in what is missing
     before, after = (sum(len(places[unit]) for places in others) for unit in (0, 4))
     assert before > training._MOST_MEMBERS["default"] >= after
     n_fits = dict(zip(clf.members_["model"], clf.members_["n_fits"]))
@@ -128,7 +129,6 @@ def test_the_race_knows_what_trees_say(monkeypatch):
 
     monkeypatch.setattr(race, "_trees", knows_all)
     beaten = fits_of_units(monkeypatch, columns, y)[1]
-    assert len(beaten[0][-1]) == 1  # what fills in holes
     assert n_after_race(beaten) < n_after_race(honest)
 
 
@@ -821,3 +821,28 @@ def test_logistic_regression_is_that_of_scikit_learn(monkeypatch):
         theirs = LogisticRegression(C=1 / strength, fit_intercept=False, tol=1e-8, max_iter=1000).fit(columns, y)
         np.testing.assert_allclose(fit.proba(table, None), theirs.predict_proba(columns), atol=1e-4)
     assert np.abs(found[0].proba(table, None) - found[1].proba(table, None)).max() > 0.03
+
+
+def test_logistic_regression_is_kept_and_explained(tmp_path):
+    X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    clf = FANClassifierCV(random_state=0).fit(X[:300], y[:300])
+    assert "logit" in clf.members_["model"].tolist()
+    fanbayes.save(clf, tmp_path / "m.fan")
+    again = fanbayes.load(tmp_path / "m.fan")
+    assert_same(again, clf, X)
+    told = again.explain(X[:20])
+    np.testing.assert_allclose(told.prior + told.contributions.sum(axis=1), told.log_odds, atol=1e-6)
+
+
+def test_a_column_without_values_in_labelled_rows(tmp_path):
+    """Decorrelated, what the unlabelled rows have of it stays of the same size, and the model can be kept."""
+    rng = np.random.default_rng(0)
+    y = np.where(np.arange(80) < 60, np.arange(80) % 2, -1)
+    X = pd.DataFrame(rng.normal(size=(80, 3)) + y[:, None], columns=list("abc"))
+    X.loc[1:59, "c"] = np.nan  # some folds have no value
+    rows = FANClassifierCV()._cases(X[1:], y[1:], None).training_table()
+    mixing = rows.view("decorrelate", rows.labels)[0].mixing
+    assert np.abs(mixing).max() < 10
+    clf = FANClassifierCV(random_state=0).fit(X, y)
+    fanbayes.save(clf, tmp_path / "m.fan")
+    assert_same(fanbayes.load(tmp_path / "m.fan"), clf, X)

@@ -33,6 +33,7 @@ from fanbayes import (
 from fanbayes.data.state import StateError, read_schema
 from fanbayes.data.table import EncodedTable, encode_table
 from fanbayes.data.views import Encodings
+from fanbayes.estimators.splits import units_of
 from fanbayes.explanation.average import explain_average
 from fanbayes.files.model_file import from_state, to_state
 from fanbayes.learning.completion import Imputer
@@ -492,3 +493,13 @@ def test_an_average_in_files_and_of_batches(tmp_path):
         warnings.simplefilter("ignore", DataWarning)
         batched = clone(clf).fit(ds.dataset(tmp_path / "rows.parquet"), "y")
     np.testing.assert_allclose(batched.predict_proba(pl.from_pandas(new)), expected, atol=1e-9)
+
+
+def test_how_rows_are_dealt_out_does_not_depend_on_indicators():
+    """So that scores of rows held out can be compared."""
+    X, y = clinic(200)
+    dealt = []
+    for missing in WAYS:
+        cases = FANClassifierCV()._cases(X, y, None)
+        dealt.append([split for split, _ in units_of(None, cases, cases.training_table(missing), 0, None)[2]])
+    np.testing.assert_array_equal(*dealt)

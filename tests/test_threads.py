@@ -5,14 +5,16 @@ import os
 import subprocess
 import sys
 import textwrap
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
+from builders import make_world
 from joblib import effective_n_jobs
 from sklearn.base import clone
 
-from fanbayes import FANClassifier
+from fanbayes import FANClassifier, _native
 from fanbayes.data import schema, table
 from fanbayes.model import network, structure
 
@@ -62,6 +64,25 @@ def test_no_more_threads_than_cores():
     np.testing.assert_array_equal(many.predict_proba(X), one.predict_proba(X))
     with pytest.raises(ValueError, match="n_jobs=2147483648 must be at most 1000000"):
         clone(one).set_params(n_jobs=2**31).fit(X, y)
+
+
+def test_several_callers_share_a_pool():
+    """Each gets its own results, whoever did the work."""
+    world = make_world(8, "fan", 5, n=900)
+    t = world.network.terms
+    terms = (t.log_weight, t.log_table, t.numeric, t.n_linear, t.regression)
+    tables = [world.table.only(np.arange(n)) for n in (900, 850, 800, 750, 700)]
+    pool = _native.ThreadPool(3)
+
+    def e_steps(table, pool):
+        arguments = (table.rows, t.structure.native, *terms, False, 7)
+        return [_native.e_step(*arguments, pool)[0] for _ in range(100)]
+
+    with ThreadPoolExecutor(len(tables)) as callers:
+        found = list(callers.map(e_steps, tables, [pool] * len(tables)))
+    for rows, own in zip(tables, found):
+        [wanted, *_] = e_steps(rows, None)
+        assert all((one == wanted).all() for one in own)
 
 
 @LINUX

@@ -32,7 +32,11 @@ def apart(function: Callable[[], T], seconds: int) -> T:
     reader, writer = os.pipe()
     gc.collect()
     gc.freeze()
-    child = os.fork()
+    try:
+        child = os.fork()
+    except OSError:
+        gc.unfreeze()
+        raise
     if child == 0:
         try:
             os.close(reader)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 MOST_COMPONENTS = 40
 MOST_NODES = 100
 _LEGEND = (
-    "Size: number of components. Strength: how much fine-tuning holds on to what EM found. Log score: of rows held "
+    "Size: number of components. Strength: how much fine-tuning holds on to where it began. Log score: of rows held "
     "out. Weight: in the mean of the members' probabilities, the rest to 1 being that of the class shares; exponent: "
     "in their product."
 )

@@ -166,6 +166,11 @@ class TrainingTable:
             scores = learn_scores(self.table.numbers[known >= 0], self.table.case_weights[known >= 0])
         return View(schema, mixing, scores), self.table if schema is self.schema else self._table(schema)
 
+    @property
+    def without_indicators(self) -> EncodedTable:
+        """The rows as they are if what is missing is ignorable."""
+        return self.view("none", self.labels, "ignorable")[1]
+
     def schema_with(self, missing: Missing) -> Schema:
         """Of the columns as they are, with indicators if what is missing is informative."""
         return self._ignorable if missing == "ignorable" else self._informative
@@ -269,13 +274,14 @@ def whitening(numbers: Floats, labels: NDArray[np.int32], weights: Floats | None
         within[:, j] -= mean[y]
     within[missing] = 0.0
     scatter = _second_moments(within, w)
-    deviation = np.sqrt(np.diag(scatter) + 1e-9)
+    of_column = np.diag(scatter)
+    deviation = np.where(of_column > 0, np.sqrt(of_column + 1e-9), 1.0)
     correlation = scatter / deviation / deviation[:, None] * n / (n + k)
     np.fill_diagonal(correlation, 1.0)
     values, vectors = np.linalg.eigh(correlation)
     matrix = (vectors / np.sqrt(np.maximum(values, 1e-9))) @ vectors.T / deviation[:, None]
     spread = np.sqrt(np.einsum("ij,jk,ik->i", matrix.T, _second_moments(z, w), matrix.T))
-    return np.asarray(matrix / np.maximum(spread, 1e-9))
+    return np.asarray(matrix / np.where(spread > 1e-9, spread, 1.0))  # of a column without values it is 0
 
 
 def _second_moments(z: Floats, w: Floats) -> Floats:

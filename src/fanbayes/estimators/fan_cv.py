@@ -40,7 +40,7 @@ class FANClassifierCV(TableClassifier):
     """Average of FAN models and their relatives, pooled by how they predict rows that they have not seen.
 
     Members are naive Bayes and FANs of several sizes, as EM finds them or fine-tuned to tell the classes apart, on
-    continuous columns as they are, binned, by their normal scores or decorrelated; of few rows logistic regression,
+    continuous columns as they are, binned, by their normal scores or decorrelated; of few cases logistic regression,
     which is naive Bayes fine-tuned from where it knows nothing; kernel densities, FANs with one component for each of
     some training rows; a forest of trees with naive Bayes in their nodes, and boosted trees. Each is the mean of its
     fits to all folds but one, and together with the classes' shares they are pooled,
@@ -67,7 +67,7 @@ class FANClassifierCV(TableClassifier):
     cv : int, splitter or iterable of (train, test) indices, optional
         How rows are held out. An integer is a number of stratified folds; with fewer than two labelled rows a fold
         there is nothing to judge by, and the only member is naive Bayes. By default five folds, dealt out twice up to
-        1,000 rows, three above 5,000;
+        1,000 cases, three above 5,000;
         above 20,000 (less if columns and classes are many) a sample of so many rows is judged on. Where less than three
         quarters of the cases are learnt from at a time, members are fitted again to all rows.
     memory : int or str, default="1GB"
@@ -93,9 +93,9 @@ class FANClassifierCV(TableClassifier):
     classes_ : ndarray of shape (n_classes,)
     members_ : table
         The members: their model, size, treatment of continuous columns, what they make of missing values where these
-        may be informative, strength with which fine-tuning holds on to
-        what EM found, number of fits, the mean log score of the rows held out, weight and exponent. What the weights
-        lack of 1 is that of the classes' shares. The model of an extra member is its name.
+        may be informative, strength with which fine-tuning holds on to where it began, number of fits, the mean log
+        score of the rows held out, weight and exponent. What the weights lack of 1 is that of the classes' shares. The
+        model of an extra member is its name.
     pool_ : Pool
         Weights, exponents and share. The last weight and exponent are those of the classes' shares.
     class_prior_ : ndarray of shape (n_classes,)

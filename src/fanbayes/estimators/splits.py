@@ -111,26 +111,27 @@ def units_of(
 ) -> tuple[TrainingTable, Ints | None, list[tuple[Split, int]]]:
     """Rows to judge candidates on, their groups, and splits of them, each with the seed of what is learnt from it.
 
-    Where `cv` is None, of many rows a sample is judged on.
+    Where `cv` is None, of many rows a sample is judged on. How they are dealt out does not depend on indicators.
     """
     is_labelled = cases.labels >= 0
     n = int(is_labelled.sum())
     n_columns = max(1, len(rows.schema.columns))
     most = min(MOST_JUDGED, max(ONE_FIT_ABOVE, MOST_WORK // (n_columns * len(cases.classes))))
     if cv is not None:
-        return rows, groups, [(split, seed) for split in split_rows(cv, cases, rows.table, seed, groups)]
+        return rows, groups, [(split, seed) for split in split_rows(cv, cases, rows.without_indicators, seed, groups)]
     if n > most:
         order = np.random.default_rng(seed).permutation(len(cases.labels))
         some = np.sort(np.concatenate([order[is_labelled[order]][:most], order[~is_labelled[order]][:most]]))
         rows, groups = rows.only(some), None if groups is None else groups[some]
         n_folds, n_units = (4, 1) if groups is None else (3, 3)  # groups may be few, and each tells of itself
-        dealt = split_rows(n_folds, SomeRows(cases.classes, rows), rows.table, seed, groups)
+        dealt = split_rows(n_folds, SomeRows(cases.classes, rows), rows.without_indicators, seed, groups)
         return rows, groups, [(split, seed) for split in dealt[:n_units]]
     n_cases = n if cases.weights is None else max(n, cases.weights[is_labelled].sum())  # however little each weighs
     n_folds = 5 if n_cases <= ONE_FIT_ABOVE else 3
-    units = [(split, seed) for split in split_rows(n_folds, cases, rows.table, seed, groups)]
+    table = rows.without_indicators
+    units = [(split, seed) for split in split_rows(n_folds, cases, table, seed, groups)]
     if units and n_cases <= DEALT_TWICE:
-        units += [(split, seed + 1) for split in split_rows(n_folds, cases, rows.table, seed + 1, groups)]
+        units += [(split, seed + 1) for split in split_rows(n_folds, cases, table, seed + 1, groups)]
     return rows, groups, units
 
 

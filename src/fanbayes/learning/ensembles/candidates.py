@@ -173,7 +173,7 @@ def library(
 ) -> list[Family]:
     """Families to try; the first is generative and sees the columns as they are.
 
-    Where there are indicators, those that are fine-tuned are tried without them as well.
+    Where there are indicators, each is tried without them as well.
     """
     most = min(max(4, MOST_STATES // n_classes), max(2, n_cases / CASES_PER_COMPONENT))
     is_best, is_few = effort == "best", n_cases <= FEW_CASES
@@ -192,5 +192,4 @@ def library(
         found.append(Family(treatment, tying, strengths, tuple(own), n_init))
     if is_best or (is_few and effort == "default"):
         found.append(Logistic("normal_scores" if has_numbers else "none", "all", LOGISTIC_STRENGTHS, (1,), 1))
-    without = [replace(family, missing="ignorable") for family in found if family.strengths]
-    return found + without if has_indicators else found
+    return found + [replace(family, missing="ignorable") for family in found] if has_indicators else found

@@ -119,7 +119,7 @@ class Judged:
 def judged_rows(rows: TrainingTable, folds: Sequence[Fold], groups: Ints | None) -> Judged:
     """The rows that some fold holds out."""
     held_out = np.unique(np.concatenate([fold.rows for fold in folds]))
-    table = rows.table.only(held_out)
+    table = rows.without_indicators.only(held_out)
     key = table.fingerprint if groups is None else groups[held_out]
     return Judged(held_out, rows.labels[held_out], table.case_weights, key, _first_completions(held_out, folds))
 

@@ -17,6 +17,8 @@ from fanbayes.model.network import Network
 from fanbayes.model.state import FAN, network_state, read_network
 
 Origin = Literal["network", "fine-tuned", "kernel"]
+# Factors that the network of a member may have: logistic regression has those of naive Bayes.
+_KINDS = (("class",), *FAN)
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,8 @@ class MemberNetwork:
         """Inverse of `to_state`; parameters are such that members of an average can be added up."""
         origin: Any = entry(values, "kind", str)
         structure, normalised = entry(values, "structure", dict), origin != "fine-tuned"
-        return cls(view, read_network(structure, arrays, view.schema, n_classes, FAN, normalised, bounded=True), origin)
+        network = read_network(structure, arrays, view.schema, n_classes, _KINDS, normalised, bounded=True)
+        return cls(view, network, origin)
 
 
 Fit = MemberNetwork | ForestPredictor | EstimatorFit

@@ -43,7 +43,7 @@ OWN_NAMES = ("NB", "FAN", "logit", "kernel", *TREES)  # of kinds of candidates
 # where these rows are many and their score is not mostly chance.
 FURTHER = 3.0
 LESS_FAR_FROM, LESS_FAR = 1_000, 1.5
-# Cases held out that choose, of all candidates, those that the other units fit as well.
+# Cases held out that choose, of all candidates, those that further units fit as well; the more units, the fewer go on.
 ENOUGH_FOR_RACE = 200
 # Kernel densities are tried on at most so many rows: of more their centres are a sample too small to compete.
 MOST_FOR_KERNELS = 2_000
@@ -231,8 +231,6 @@ def find_candidates(
     end = n_first
     while end < n_units:
         wanted = _ahead(folds[:end], wanted, grown, judged, rivals, most)
-        if (size, 0) not in wanted[0]:
-            wanted[0].append((size, 0))
         end = min(2 * end, n_units)
         go_on(end, wanted)
     found: list[Candidate] = []
