@@ -156,9 +156,10 @@ def find_candidates(
     seen: dict[tuple[Way, int], Fold] = {}  # folds of units, made when something is to be fitted to them
 
     def look(ways: Iterable[Way], of_units: Iterable[int]) -> None:
-        new = [at for at in product(dict.fromkeys(ways), of_units) if at not in seen]
-        made = each(lambda at: fold_of(rows, at[0][0], units[at[1]][0], at[0][1]).completed(done[at[1]]), new)
-        seen.update(zip(new, made))
+        for way, unit in product(dict.fromkeys(ways), of_units):  # short steps of Python: threads would only wait
+            if (way, unit) not in seen:
+                treatment, missing = way
+                seen[way, unit] = fold_of(rows, treatment, units[unit][0], missing).completed(done[unit])
 
     def folds_of(treatment: Treatment) -> list[Fold]:
         way: Way = (treatment, None)
