@@ -115,8 +115,8 @@ def test_the_readme_has_the_numbers_of_the_comparison(summary):
 
 
 def test_what_the_readme_begins_with_holds(summary):
-    """Lower log loss than each rival, level with the stack in less than a thirtieth of its time, lower with holes."""
-    said = "level with that of a stack of all nine, in less than a thirtieth of its time"
+    """Lower log loss than each rival and than the stack, in less than a thirtieth of its time, and lower with holes."""
+    said = "by less, than that of a stack of all nine, in less than a thirtieth of its time"
     assert said in " ".join((ROOT / "README.md").read_text("utf-8").split())
     everything, ours = summary["scopes"][0], summary["ours"]
     standings = {s["method"]: s for s in everything["standings"]}
@@ -124,7 +124,8 @@ def test_what_the_readme_begins_with_holds(summary):
     for peer in ("logistic", "svm", "forest", "extra_trees", "boosting", "lightgbm", "xgboost", "catboost", "ebm"):
         assert standings[ours]["mean"]["log_loss"] < standings[peer]["mean"]["log_loss"]
         assert against[peer]["p_holm"] < 0.05
-    assert against["stack"]["p_holm"] > 0.05
+    assert standings[ours]["mean"]["log_loss"] < standings["stack"]["mean"]["log_loss"]
+    assert against["stack"]["p_holm"] < 0.05
     assert standings["stack"]["fit_s"] / standings[ours]["fit_s"] > 30
     for scenario in summary["scenarios"]:
         if scenario["key"].startswith("missing"):
