@@ -141,6 +141,79 @@ class Candidate:
         return PRIOR_CASES.get(self.kind, ALPHA)
 
 
+class Race:
+    """Families that grow in units: what each unit has fitted of each.
+
+    Attributes
+    ----------
+    grown : of each family, what the units so far say of it
+    """
+
+    def __init__(self, training: Training, units: Sequence[tuple[Split, int]], families: Sequence[AnyFamily]) -> None:
+        self.training, self.units, self.families = training, units, families
+        self.ways: list[Way] = [(family.treatment, family.missing) for family in families]
+        self.grown: list[list[Grown]] = [[] for _ in families]
+        self._done: Sequence[Completions | None] = [None] * len(units)
+        self._seen: dict[tuple[Way, int], Fold] = {}  # folds, made when something is to be fitted to them
+
+    def look(self, ways: Iterable[Way], units: Iterable[int]) -> None:
+        """Make folds, one after the other: for such short steps of Python threads would only wait."""
+        rows = self.training.rows
+        for way, unit in product(dict.fromkeys(ways), units):
+            if (way, unit) not in self._seen:
+                treatment, missing = way
+                fold = fold_of(rows, treatment, self.units[unit][0], missing)
+                self._seen[way, unit] = fold.completed(self._done[unit])
+
+    def folds(self, treatment: Treatment) -> list[Fold]:
+        """Of all units, with the indicators that the rows have."""
+        way: Way = (treatment, None)
+        self.look([way], range(len(self.units)))
+        return [self._seen[way, unit] for unit in range(len(self.units))]
+
+    def fit(self, k: int, unit: int, wanted: Collection[Place] | None) -> Grown:
+        """What is wanted of a family in a unit that has been looked at."""
+        fold, seed = self._seen[self.ways[k], unit], self.units[unit][1]
+        return _grow(self.families[k], fold, self.training.rows.n_classes, seed, wanted)
+
+    def begin(self, k: int) -> Grown:
+        """The first unit of a family, which chooses its sizes."""
+        found = self.fit(k, 0, None)
+        self.training.report(self.families[k].title, 1)
+        return found
+
+    def go_on(self, end: int, wanted: Sequence[Sequence[Place]]) -> None:
+        """Fit what is wanted of the families that have begun in all units before the end that have not done so."""
+        new = [(k, unit) for k, own in enumerate(self.grown) if own for unit in range(len(own), end)]
+        self.look([self.ways[k] for k, _ in new if wanted[k]], dict.fromkeys(unit for _, unit in new))
+        sizes = [sorted({size for size, _ in own}, reverse=True) or [0] for own in wanted]
+
+        def fit(task: tuple[int, int, int]) -> Grown:
+            k, unit, size = task
+            found = self.fit(k, unit, [at for at in wanted[k] if at[0] == size]) if wanted[k] else Grown({}, {})
+            if size == sizes[k][0]:
+                self.training.report(self.families[k].title, 1)
+            return found
+
+        tasks = sorted(((k, unit, size) for k, unit in new for size in sizes[k]), key=lambda task: -task[2])
+        fitted = dict(zip(tasks, self.training.each(fit, tasks)))  # those that take longest came first
+        for k, unit in new:
+            of_sizes = [fitted[k, unit, size] for size in reversed(sizes[k])]
+            fits = {at: own for one in of_sizes for at, own in one.fits.items()}
+            self.grown[k].append(Grown(fits, {at: p for one in of_sizes for at, p in one.p.items()}))
+
+    def complete(self, fits: Sequence[MemberNetwork], fills: Mask) -> None:
+        """Judge by rows held out in which a network of each unit has filled in what is missing."""
+        folds, schema = self.folds(self.families[0].treatment), self.training.rows.schema
+
+        def completions(unit: int) -> Completions:
+            imputer = Imputer(fits[unit].network, schema, fills)
+            return imputer.complete(folds[unit].held_out, LONE_THREAD, N_POINTS_HELD_OUT)
+
+        self._done = self.training.each(completions, range(len(self.units)))
+        self._seen.clear()
+
+
 def find_candidates(
     training: Training, units: Sequence[tuple[Split, int]], families: Sequence[AnyFamily], fills: Mask, most: int
 ) -> tuple[list[Candidate], Judged, int]:
@@ -149,76 +222,31 @@ def find_candidates(
     The latter is the size of the first family, as EM finds it, that the rows held out by the first units are most
     probable under.
     """
-    rows, each, first = training.rows, training.each, families[0]
-    n_units = len(units)
-    ways: list[Way] = [(family.treatment, family.missing) for family in families]
-    done: Sequence[Completions | None] = [None] * n_units
-    seen: dict[tuple[Way, int], Fold] = {}  # folds of units, made when something is to be fitted to them
-
-    def look(ways: Iterable[Way], of_units: Iterable[int]) -> None:
-        for way, unit in product(dict.fromkeys(ways), of_units):  # short steps of Python: threads would only wait
-            if (way, unit) not in seen:
-                treatment, missing = way
-                seen[way, unit] = fold_of(rows, treatment, units[unit][0], missing).completed(done[unit])
-
-    def folds_of(treatment: Treatment) -> list[Fold]:
-        way: Way = (treatment, None)
-        look([way], range(n_units))
-        return [seen[way, unit] for unit in range(n_units)]
-
-    def grow(k: int, unit: int, wanted: Collection[Place] | None) -> Grown:
-        return _grow(families[k], seen[ways[k], unit], rows.n_classes, units[unit][1], wanted)
-
-    folds = folds_of(first.treatment)
+    rows, each, first, n_units = training.rows, training.each, families[0], len(units)
+    race = Race(training, units, families)
+    grown, folds = race.grown, race.folds(first.treatment)
     n_first = _n_first_units(folds)
-    grown: list[list[Grown]] = [[] for _ in families]
-
-    def begin(k: int) -> Grown:
-        found = grow(k, 0, None)
-        training.report(families[k].title, 1)
-        return found
-
-    def go_on(end: int, wanted: Sequence[Sequence[Place]], some: Sequence[int] = range(len(families))) -> None:
-        """Fit what is wanted of some families in all units before the end that have not done so."""
-        new = [(k, unit) for k in some for unit in range(len(grown[k]), end)]
-        look([ways[k] for k, _ in new if wanted[k]], dict.fromkeys(unit for _, unit in new))
-        sizes = {k: sorted({size for size, _ in wanted[k]}, reverse=True) or [0] for k in some}
-
-        def fit(task: tuple[int, int, int]) -> Grown:
-            k, unit, size = task
-            found = grow(k, unit, [at for at in wanted[k] if at[0] == size]) if wanted[k] else Grown({}, {})
-            if size == sizes[k][0]:
-                training.report(families[k].title, 1)
-            return found
-
-        tasks = sorted(((k, unit, size) for k, unit in new for size in sizes[k]), key=lambda task: -task[2])
-        fitted = dict(zip(tasks, each(fit, tasks)))  # those that take longest came first
-        for k, unit in new:
-            of_sizes = [fitted[k, unit, size] for size in reversed(sizes[k])]
-            fits = {at: own for one in of_sizes for at, own in one.fits.items()}
-            grown[k].append(Grown(fits, {at: p for one in of_sizes for at, p in one.p.items()}))
-
     if (missing_cells(rows.table) & fills).any():
-        grown[0] = [begin(0)]
-        go_on(n_first, [list(grown[0][0].fits)], [0])
+        grown[0] = [race.begin(0)]
+        race.go_on(n_first, [list(grown[0][0].fits), *([] for _ in families[1:])])
         size = _likeliest(folds, grown[0])
         fits = [g.fits[size, 0] for g in grown[0]]
-        fits += each(lambda unit: grow(0, unit, [(size, 0)]).fits[size, 0], range(n_first, n_units))
-        done = each(partial(_completions, training, fits, folds, fills), range(n_units))
-        seen.clear()
-        folds = folds_of(first.treatment)
+        fits += each(lambda unit: race.fit(0, unit, [(size, 0)]).fits[size, 0], range(n_first, n_units))
+        race.complete(fits, fills)
+        folds = race.folds(first.treatment)
         grown[0] = [Grown(g.fits, {at: f.predict(fit) for at, fit in g.fits.items()}) for f, g in zip(folds, grown[0])]
     judged = judged_rows(rows, folds, training.groups)
 
-    treatments = {treatment for treatment, _ in ways}
     kernels: list[Treatment] = []
     if training.kernels and rows.table.n_rows <= MOST_FOR_KERNELS:
+        treatments = {treatment for treatment, _ in race.ways}
         kernels = [t for t in ("normal_scores", "decorrelate") if t in treatments] or [first.treatment]
-    look(ways, [0])
+    race.look(race.ways, [0])
+    of_splits = {t: race.folds(t) if training.is_split_by_user else [] for t in kernels}
     tasks: list[Callable[[], Any]] = [partial(_trees, training, kind, folds, judged) for kind in TREES]
-    tasks += [partial(_kernel, training, t, folds_of(t) if training.is_split_by_user else (), judged) for t in kernels]
+    tasks += [partial(_kernel, training, t, of_splits[t], judged) for t in kernels]
     new = [k for k, own in enumerate(grown) if not own]
-    begun = each(lambda task: task(), [*tasks, *(partial(begin, k) for k in new)])
+    begun = each(lambda task: task(), [*tasks, *(partial(race.begin, k) for k in new)])
     rivals = begun[: len(tasks)]  # they take longest, and need no folds
     for k, own in zip(new, begun[len(tasks) :]):
         grown[k] = [own]
@@ -227,13 +255,13 @@ def find_candidates(
         training.report("kernel densities", 1)
 
     wanted: list[list[Place]] = [list(own[0].fits) for own in grown]
-    go_on(n_first, wanted)
+    race.go_on(n_first, wanted)
     size = _likeliest(folds, grown[0])
     end = n_first
     while end < n_units:
         wanted = _ahead(folds[:end], wanted, grown, judged, rivals, most)
         end = min(2 * end, n_units)
-        go_on(end, wanted)
+        race.go_on(end, wanted)
     found: list[Candidate] = []
     for family, own in zip(families, grown):
         found += _collected(family, folds, own, judged, rows.n_classes)
@@ -244,14 +272,6 @@ def _likeliest(folds: Sequence[Fold], grown: Sequence[Grown]) -> int:
     """The size under which, as EM finds it, the rows held out by the units so far are most probable."""
     scores = {size: sum(f.log_density(g.fits[size, 0]) for f, g in zip(folds, grown)) for size, _ in grown[0].fits}
     return max(scores, key=lambda size: scores[size])
-
-
-def _completions(
-    training: Training, fits: Sequence[MemberNetwork], folds: Sequence[Fold], fills: Mask, unit: int
-) -> Completions:
-    """Of the rows that a unit holds out, by its own fit."""
-    imputer = Imputer(fits[unit].network, training.rows.schema, fills)
-    return imputer.complete(folds[unit].held_out, LONE_THREAD, N_POINTS_HELD_OUT)
 
 
 def _n_first_units(folds: Sequence[Fold]) -> int:
