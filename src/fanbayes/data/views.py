@@ -166,7 +166,7 @@ class TrainingTable:
             scores = learn_scores(self.table.numbers[known >= 0], self.table.case_weights[known >= 0])
         return View(schema, mixing, scores), self.table if schema is self.schema else self._table(schema)
 
-    @property
+    @cached_property
     def without_indicators(self) -> EncodedTable:
         """The rows as they are if what is missing is ignorable."""
         return self.view("none", self.labels, "ignorable")[1]

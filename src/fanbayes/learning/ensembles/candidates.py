@@ -73,6 +73,7 @@ class Family:
     strengths : of fine-tuning, decreasing; each gives a model beside the one that EM finds
     sizes : numbers of components to try
     n_init : starts for each
+    missing : "ignorable": without the indicators that the rows have; None: with them
     """
 
     treatment: Treatment

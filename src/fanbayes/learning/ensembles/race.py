@@ -226,7 +226,8 @@ def find_candidates(
     race = Race(training, units, families)
     grown, folds = race.grown, race.folds(first.treatment)
     n_first = _n_first_units(folds)
-    if (missing_cells(rows.table) & fills).any():
+    fills_in = (missing_cells(rows.table) & fills).any()
+    if fills_in:
         grown[0] = [race.begin(0)]
         race.go_on(n_first, [list(grown[0][0].fits), *([] for _ in families[1:])])
         size = _likeliest(folds, grown[0])
@@ -256,7 +257,8 @@ def find_candidates(
 
     wanted: list[list[Place]] = [list(own[0].fits) for own in grown]
     race.go_on(n_first, wanted)
-    size = _likeliest(folds, grown[0])
+    if not fills_in:
+        size = _likeliest(folds, grown[0])
     end = n_first
     while end < n_units:
         wanted = _ahead(folds[:end], wanted, grown, judged, rivals, most)
