@@ -12,7 +12,7 @@ from tree_rows import encoded, logical, loss
 
 from fanbayes import NBClassifier, _native
 from fanbayes.data.state import StateError
-from fanbayes.learning.ensembles.coded_trees import MOST_CODES, ForestPredictor, learn_coding
+from fanbayes.learning.ensembles.coded_trees import MOST_CODES, ForestPredictor, Trees, learn_coding
 from fanbayes.learning.ensembles.nb_forest import fit_forest
 
 SHRINKAGE = (0.3, 0.03, 3.0)
@@ -90,6 +90,46 @@ def test_prediction_is_the_sum_of_steps_and_network_terms(fitted):
     scores = np.log(forest.class_prior) + expected.sum(axis=1)
     log_proba = scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)
     np.testing.assert_allclose(forest.log_proba(table, None)[:40], log_proba, atol=1e-12)
+
+
+def random_tree(rng, n_codes, n_splits):
+    """Columns, right children and sets of codes of nodes: some codes lead nowhere, and a column may be asked twice."""
+    if n_splits == 0:
+        return [(-1, 0, 0, 0)]
+    j = int(rng.integers(len(n_codes)))
+    to_left, to_right, sets = 0, 0, rng.integers(0, 5, n_codes[j] + 1)  # "missing" is the last code
+    for code, side in enumerate(sets.tolist()):
+        to_left |= (side in (0, 1)) << code
+        to_right |= (side in (1, 2, 3)) << code  # where both have a code it goes to the left
+    of_left = int(rng.integers(n_splits))
+    left = random_tree(rng, n_codes, of_left)
+    right = random_tree(rng, n_codes, n_splits - 1 - of_left)
+    moved = [
+        (c, r + by if c >= 0 else 0, a, b) for by, side in ((1, left), (1 + len(left), right)) for c, r, a, b in side
+    ]
+    return [(j, 1 + len(left), to_left, to_right), *moved]
+
+
+@pytest.mark.parametrize("most_splits", [1, 8, 20, 60])
+def test_rows_end_where_the_sets_of_codes_lead_them(most_splits):
+    rng = np.random.default_rng(most_splits)
+    n_codes, K = [2, 5, 63, 17], 3
+    trees = [random_tree(rng, n_codes, int(rng.integers(most_splits + 1))) for _ in range(40)]
+    nodes = [node for tree in trees for node in tree]
+    first = np.cumsum([0, *(len(tree) for tree in trees)])
+    column, right = (np.array([node[k] for node in nodes], dtype=np.int32) for k in (0, 1))
+    to_left, to_right = (np.array([node[k] for node in nodes], dtype=np.uint64) for k in (2, 3))
+    values = rng.normal(size=(len(nodes), K)).astype(np.float32)
+    none = np.zeros(len(trees) + 1, dtype=np.int64), np.zeros(len(nodes), dtype=np.int32)
+    tables = np.empty((len(trees), 0), dtype=np.int32), np.empty(0, dtype=np.float32)
+    level = np.zeros((len(n_codes), MOST_CODES + 1), dtype=np.uint8)
+    arguments = (first, none[0], column, right, none[1], to_left, to_right, values, *tables)
+    forest = _native.Forest(*arguments, n_codes, level, [1] * len(n_codes))
+    codes = np.stack([rng.integers(0, n + 1, 300) for n in n_codes], axis=1).astype(np.uint8)
+    found = Trees(*arguments)
+    ends = [[path(found, t, row)[-1] for t in range(len(trees))] for row in codes]
+    assert any(column[node] >= 0 for row in ends for node in row)  # some rows stay where they are
+    np.testing.assert_allclose(forest.scores(codes, None), values.astype(float)[ends].sum(axis=1), rtol=0, atol=1e-12)
 
 
 def entropy(counts):
@@ -360,6 +400,7 @@ def spoilt(arrays, name, place, value):
         ("trees/column", -1, 0),
         ("trees/right", 0, 0),
         ("trees/right", 0, 2**30),
+        ("trees/right", 0, 2),  # the node below the left one has two parents
         ("trees/network", 3, -1),
         ("trees/network", 3, 2**31 - 1),
         ("trees/values", 5, np.nan),

@@ -130,9 +130,33 @@ struct Forest {
     size_t n_trees, n_known, n_classes;
 };
 
+// In which node rows end, of small trees without a step from node to node (after QuickScorer, Lucchese et al. 2015).
+//
+// The nodes in which a row can end are bits of a word. A node and a code leave those that are not below it, and of the
+// others those to which the code leads; what all nodes leave is one bit. Nodes that look at the same column share a
+// table of words by code, so a row takes a look-up for each column of a tree, and no branch that is hard to foresee.
+class Ends {
+    struct Test {
+        size_t column, table;  // where the words of its codes begin
+    };
+    std::vector<size_t> first_test_, first_end_;  // (n_trees + 1,)
+    std::vector<Test> tests_;
+    std::vector<uint32_t> words_;
+    std::vector<size_t> ends_;  // nodes, a bit each
+
+    void add_tree(const Forest& forest, const Columns& columns, size_t t);
+
+  public:
+    Ends(const Forest& forest, const Columns& columns);
+    // Whether the tree is small enough.
+    bool knows(size_t t) const { return first_end_[t] < first_end_[t + 1]; }
+    // The nodes of `n` rows, `codes` (n_columns, stride); `left` is room to work in, (n,).
+    void find(size_t t, const uint8_t* codes, size_t stride, size_t n, uint32_t* left, size_t* node) const;
+};
+
 // Adds to `out` (n, n_classes) what the trees say of rows of codes (n, n_columns).
-void add_scores(const Forest& forest, const Columns& columns, const uint8_t* codes, size_t n, double* out,
-                ThreadPool& pool);
+void add_scores(const Forest& forest, const Ends& ends, const Columns& columns, const uint8_t* codes, size_t n,
+                double* out, ThreadPool& pool);
 // The same by column: `out` (n, n_columns, n_classes).
 void add_terms(const Forest& forest, const Columns& columns, const uint8_t* codes, size_t n, double* out,
                ThreadPool& pool);

@@ -28,6 +28,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace nb = nanobind;
 
@@ -648,6 +649,7 @@ struct HeldForest {
     In<float, 1> tables;
     In<uint8_t, 2> level;
     coded_trees::Columns columns;
+    std::optional<coded_trees::Ends> ends;
 
     HeldForest(In<int64_t, 1> first_node_, In<int64_t, 1> first_number_, In<int32_t, 1> column_, In<int32_t, 1> right_,
                In<int32_t, 1> network_, In<uint64_t, 1> to_left_, In<uint64_t, 1> to_right_, In<float, 2> values_,
@@ -674,6 +676,7 @@ struct HeldForest {
                     first_number.data()[T] == int64_t(tables.shape(0)),
                 "trees fill their arrays");
         for (size_t t = 0; t < T; ++t) check_tree(t);
+        ends.emplace(view(), columns);
     }
 
     void check_tree(size_t t) const {
@@ -689,13 +692,19 @@ struct HeldForest {
             require(0 <= j && j < M, "there is no such column");
             width += columns.n_levels[size_t(j)] * int64_t(values.shape(1));
         }
+        std::vector<uint8_t> has_parent(size_t(end - begin));
+        has_parent[0] = 1;
         for (int64_t node = begin; node < end; ++node) {
+            require(has_parent[size_t(node - begin)], "a node is not part of its tree");
             const int32_t j = column.data()[node];
             require(-1 <= j && j < M, "there is no such column");
             require(0 <= network.data()[node] && (int64_t(network.data()[node]) + 1) * width <= n_numbers,
                     "a network lies outside of the tables");
             const int64_t right_one = begin + right.data()[node];
-            require(j < 0 || (node + 1 < right_one && right_one < end), "a branch leads out of its tree");
+            if (j < 0) continue;
+            require(node + 1 < right_one && right_one < end, "a branch leads out of its tree");
+            for (const int64_t child : {node + 1, right_one})
+                require(!std::exchange(has_parent[size_t(child - begin)], 1), "a node has two parents");
         }
     }
 
@@ -717,7 +726,7 @@ struct HeldForest {
         check_rows(codes);
         Out out = zeros({codes.shape(0), values.shape(1)});
         nb::gil_scoped_release release;
-        coded_trees::add_scores(view(), columns, codes.data(), codes.shape(0), out.data(), or_caller(pool));
+        coded_trees::add_scores(view(), *ends, columns, codes.data(), codes.shape(0), out.data(), or_caller(pool));
         return out;
     }
 
