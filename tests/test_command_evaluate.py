@@ -147,3 +147,21 @@ def test_several_models_by_name(folder, tmp_path):
     out, _ = run(*evaluate, "--model", "tan, aode", "--model", "tan", cwd=tmp_path)
     assert [*json.loads(out)["models"]][4:] == ["TAN", "AODE"]
     refuse(*evaluate, "--model", "tan,svm", cwd=tmp_path, code=2, says="--model 'svm': there are fan, fm, nb,")
+
+
+def test_whether_a_value_is_missing_may_count(tmp_path):
+    rng = np.random.default_rng(0)
+    ill = rng.random(120) < 0.5
+    x = np.where(ill & (rng.random(120) < 0.9), "", rng.normal(size=120).round(3).astype(str))
+    pd.DataFrame({"x": x, "z": rng.normal(size=120), "y": np.where(ill, "ill", "well")}).to_csv(
+        tmp_path / "holes.csv", index=False
+    )
+    asked = ("evaluate", "holes.csv", "-t", "y", "--folds", "3", "--effort", "fast", "--model", "mda")
+    found = {}
+    for extra in ((), ("--informative-missing",)):
+        out = json.loads(run(*asked, *extra, "--json", cwd=tmp_path)[0])
+        found[extra] = {name: model["accuracy"]["value"] for name, model in out["models"].items()}
+    for name in ("NB", "FAN", "MDA"):  # trees of FAN CV see what is missing in any case
+        assert found[("--informative-missing",)][name] > 0.9 > 0.7 > found[()][name]
+    text = " ".join(run(*asked, "--informative-missing", cwd=tmp_path)[0].split())
+    assert "seed 0, our models learning from whether a value is missing." in text

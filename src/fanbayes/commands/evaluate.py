@@ -85,6 +85,7 @@ def evaluate(
     continuous: options.Continuous = None,
     ignore: options.Ignore = None,
     discretize: options.Discretize = False,
+    informative_missing: options.InformativeMissing = False,
     seed: options.Seed = 0,
     jobs: options.Jobs = None,
     missing: options.Missing = None,
@@ -115,6 +116,7 @@ def evaluate(
         "--continuous": continuous,
         "--ignore": ignore,
         "--discretize": discretize,
+        "--informative-missing": informative_missing,
     }
     of_models = {"--train": train, "--allow-missing-columns": allow_missing_columns}
     if _is_model(source, rows, target):
@@ -128,6 +130,7 @@ def evaluate(
             "criterion": criterion,
             "effort": effort,
             "discretize": "mdlp" if discretize else None,
+            "missing": "informative" if informative_missing else None,
             "random_state": seed,
             "n_jobs": jobs or -1,
         }
@@ -213,7 +216,7 @@ def _cross_validate(
     from fanbayes.evaluation.peers import PEERS, class_shares, peer
 
     dataset = read_labelled(source, target, reading, **columns)
-    note_training_traps(dataset)
+    note_training_traps(dataset, settings["missing"] or "ignorable")
     n_labelled = int(dataset.labelled.sum())
     if n_labelled < folds:
         raise WrongUse(f"--folds {folds}: {source} has {n_labelled} labelled rows only.")
@@ -226,10 +229,11 @@ def _cross_validate(
         found = cross_validate(classifiers, dataset, folds, seed, report)
     shares = found.pop(SHARES)
     of_shares = [f"{MEASURES[key]} {e.value:.4f}" for key, e in shares.estimates().items() if e and key in _OF_SHARES]
+    treated = ", continuous columns discretised" if settings["discretize"] else ""
+    treated += ", our models learning from whether a value is missing" if settings["missing"] else ""
     about = [
         f"{len(dataset.y)} rows, {len(dataset.kinds)} features, classes {shortened(dataset.classes, 12)}.",
-        f"Stratified {folds}-fold cross-validation{_chosen_by(classifiers)}, "
-        f"seed {seed}{', continuous columns discretised' if settings['discretize'] else ''}.",
+        f"Stratified {folds}-fold cross-validation{_chosen_by(classifiers)}, seed {seed}{treated}.",
         f"Class shares alone, whatever the row: {', '.join(of_shares)}.",
         *_about_peers(peers),
     ]
