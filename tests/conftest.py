@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from program import SERVER, patients, run
 
-from fanbayes import FANClassifier, FMClassifier, NBClassifier
+from fanbayes import FANClassifier, FMClassifier, NBClassifier, _native
 
 
 @pytest.fixture(scope="session")
@@ -82,3 +82,17 @@ def explained_models(explained_rows):
     }
     with pytest.warns(UserWarning, match="fewer than two distinct values"):
         return {name: clf.fit(*explained_rows) for name, clf in classifiers.items()}
+
+
+@pytest.fixture
+def all_backends():
+    """Switches through the instruction sets, and back to the first at the end."""
+    before = _native.backend()
+
+    def each():
+        for name in _native.backends():
+            _native.use_backend(name)
+            yield name
+
+    yield each
+    _native.use_backend(before)

@@ -26,20 +26,6 @@ def backend(request):
     _native.use_backend(before)
 
 
-@pytest.fixture
-def all_backends():
-    """Switches through the instruction sets, and back to the first at the end."""
-    before = _native.backend()
-
-    def each():
-        for name in _native.backends():
-            _native.use_backend(name)
-            yield name
-
-    yield each
-    _native.use_backend(before)
-
-
 def inputs(world):
     """Rows, states, and what the kernels evaluate."""
     t = world.network.terms

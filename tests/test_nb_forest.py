@@ -3,6 +3,7 @@
 import pickle
 from dataclasses import replace
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -110,26 +111,42 @@ def random_tree(rng, n_codes, n_splits):
     return [(j, 1 + len(left), to_left, to_right), *moved]
 
 
-@pytest.mark.parametrize("most_splits", [1, 8, 20, 60])
-def test_rows_end_where_the_sets_of_codes_lead_them(most_splits):
+@pytest.mark.parametrize("n_known", [0, 3])
+@pytest.mark.parametrize(("most_splits", "K"), [(1, 2), (8, 3), (20, 1), (60, 15), (400, 2)])
+def test_rows_end_where_the_sets_of_codes_lead_them(most_splits, K, n_known, all_backends):
+    """Trees whose ends take one word, several, or too many, with and without networks, on every instruction set."""
     rng = np.random.default_rng(most_splits)
-    n_codes, K = [2, 5, 63, 17], 3
+    n_codes = [2, 5, 63, 17]
     trees = [random_tree(rng, n_codes, int(rng.integers(most_splits + 1))) for _ in range(40)]
     nodes = [node for tree in trees for node in tree]
     first = np.cumsum([0, *(len(tree) for tree in trees)])
     column, right = (np.array([node[k] for node in nodes], dtype=np.int32) for k in (0, 1))
     to_left, to_right = (np.array([node[k] for node in nodes], dtype=np.uint64) for k in (2, 3))
     values = rng.normal(size=(len(nodes), K)).astype(np.float32)
-    none = np.zeros(len(trees) + 1, dtype=np.int64), np.zeros(len(nodes), dtype=np.int32)
-    tables = np.empty((len(trees), 0), dtype=np.int32), np.empty(0, dtype=np.float32)
+    n_levels = [2, 3, 6, 17]
     level = np.zeros((len(n_codes), MOST_CODES + 1), dtype=np.uint8)
-    arguments = (first, none[0], column, right, none[1], to_left, to_right, values, *tables)
-    forest = _native.Forest(*arguments, n_codes, level, [1] * len(n_codes))
+    for row, n, r in zip(level, n_codes, n_levels):
+        row[: n + 1] = [*rng.integers(0, r, n), r]
+    known = np.array([np.sort(rng.permutation(4)[:n_known]) for _ in trees], dtype=np.int32).reshape(len(trees), n_known)
+    widths = np.array([sum(n_levels[j] for j in of_tree) * K for of_tree in known])
+    first_number = np.append(0, np.cumsum(2 * widths))  # two networks a tree
+    network_of = rng.integers(0, 2, len(nodes)).astype(np.int32)
+    tables = rng.normal(size=first_number[-1]).astype(np.float32)
+    arguments = (first, first_number, column, right, network_of, to_left, to_right, values, known, tables)
+    forest = _native.Forest(*arguments, n_codes, level, n_levels)
     codes = np.stack([rng.integers(0, n + 1, 300) for n in n_codes], axis=1).astype(np.uint8)
-    found = Trees(*arguments)
+    found, coding = Trees(*arguments), SimpleNamespace(n_levels=n_levels)
     ends = [[path(found, t, row)[-1] for t in range(len(trees))] for row in codes]
     assert any(column[node] >= 0 for row in ends for node in row)  # some rows stay where they are
-    np.testing.assert_allclose(forest.scores(codes, None), values.astype(float)[ends].sum(axis=1), rtol=0, atol=1e-12)
+    expected = values.astype(float)[ends].sum(axis=1)
+    for scores, row, of_row in zip(expected, codes, ends):
+        for t, node in enumerate(of_row):
+            for j, table in network(found, coding, t, node).items():
+                if row[j] < n_codes[j]:
+                    scores += table[level[j, row[j]]]
+    for _ in all_backends():
+        np.testing.assert_allclose(forest.scores(codes, None), expected, rtol=0, atol=1e-12)
+        np.testing.assert_array_equal(forest.scores(codes[7:8], None), forest.scores(codes, None)[7:8])
 
 
 def entropy(counts):

@@ -1,12 +1,13 @@
 #include "coded_trees.hpp"
 
 #include <algorithm>
+#include <bit>
 
 namespace fanbayes::coded_trees {
 namespace {
 
 constexpr size_t ROWS_AT_ONCE = 256;
-constexpr size_t MOST_ENDS = 32;  // bits of a word
+constexpr size_t MOST_WORDS = 8;  // of a tree; in larger ones rows descend
 
 // For rows in blocks, tree after tree: say(row, tree, first levels of its networks).
 template <typename Say>
@@ -26,90 +27,177 @@ const float* table_of(const Forest& forest, size_t t, size_t node, size_t n_leve
 
 }  // namespace
 
-Ends::Ends(const Forest& forest, const Columns& columns) : first_test_(1), first_end_(1) {
+Ends::Ends(const Forest& forest, const Columns& columns)
+    : n_classes_(forest.n_classes), has_networks_(forest.n_known > 0), first_word_(1) {
     for (size_t t = 0; t < forest.n_trees; ++t) {
         add_tree(forest, columns, t);
-        first_test_.push_back(tests_.size()), first_end_.push_back(ends_.size());
+        first_word_.push_back(words_.size());
     }
+    tables_.resize(tables_.size() + MOST_CODES);  // they are read beyond their ends
 }
 
 void Ends::add_tree(const Forest& forest, const Columns& columns, size_t t) {
-    const size_t first = size_t(forest.first_node[t]), n = size_t(forest.first_node[t + 1]) - first;
-    const auto own = [&](size_t node) {  // whether a row can end there
+    const auto is_end = [&](size_t node) {
         const int32_t j = forest.column[node];
         const uint64_t leading = forest.to_left[node] | forest.to_right[node];
         return j < 0 || (~leading & bits_below(size_t(columns.n_codes[size_t(j)]) + 1)) != 0;
     };
+    std::vector<size_t> ends;
+    for (size_t node = size_t(forest.first_node[t]); node < size_t(forest.first_node[t + 1]); ++node)
+        if (is_end(node)) ends.push_back(node);
+    if (ends.size() > MOST_WORDS * MOST_ENDS) return;
+    for (size_t k = 0; k < ends.size(); k += MOST_ENDS)
+        add_word(forest, columns, t,
+                 {ends.begin() + ptrdiff_t(k), ends.begin() + ptrdiff_t(std::min(k + MOST_ENDS, ends.size()))});
+}
+
+void Ends::add_word(const Forest& forest, const Columns& columns, size_t t, const std::vector<size_t>& ends) {
+    const size_t first = size_t(forest.first_node[t]), n = size_t(forest.first_node[t + 1]) - first;
+    const size_t first_test = tests_.size(), none = size_t(-1);
     std::vector<uint32_t> below(n), self(n);  // ends at a node or under it, and the node itself
-    for (size_t k = 0, n_ends = 0; k < n; ++k) {
-        if (!own(first + k)) continue;
-        if (n_ends == MOST_ENDS) {
-            ends_.resize(first_end_[t]);
-            return;
-        }
-        self[k] = uint32_t(1) << n_ends++;
-        ends_.push_back(first + k);
-    }
-    std::vector<size_t> test_of(columns.size(), tests_.size() + columns.size());
+    for (size_t k = 0; k < ends.size(); ++k) self[ends[k] - first] = uint32_t(1) << k;
+    std::vector<size_t> test_of(columns.size(), none);
     for (size_t k = n; k-- > 0;) {
         below[k] = self[k];
         if (forest.column[first + k] < 0) continue;
         const size_t node = first + k, j = size_t(forest.column[node]), right = size_t(forest.right[node]);
         below[k] |= below[k + 1] | below[right];
+        if (below[k] == 0) continue;  // all of its ends are in other words
         const size_t n_codes = size_t(columns.n_codes[j]) + 1;
-        if (test_of[j] >= tests_.size()) {
+        if (test_of[j] == none) {
             test_of[j] = tests_.size();
-            tests_.push_back({j, words_.size()});
-            words_.resize(words_.size() + n_codes, ~uint32_t(0));
+            tests_.push_back({j, tables_.size(), n_codes});
+            tables_.resize(tables_.size() + n_codes, ~uint32_t(0));
         }
-        uint32_t* words = words_.data() + tests_[test_of[j]].table;
+        uint32_t* table = tables_.data() + tests_[test_of[j]].table;
         for (size_t code = 0; code < n_codes; ++code) {
             const uint32_t led = forest.to_left[node] & bit(code)    ? below[k + 1]
                                  : forest.to_right[node] & bit(code) ? below[right]
                                                                      : self[k];
-            words[code] &= ~below[k] | led;
+            table[code] &= ~below[k] | led;
+        }
+    }
+    words_.push_back({first_test, tests_.size() - first_test, uint32_t(bits_below(ends.size()))});
+    if (has_networks_) {
+        nodes_.resize(words_.size() * MOST_ENDS);
+        for (size_t k = 0; k < ends.size(); ++k) nodes_[(words_.size() - 1) * MOST_ENDS + k] = int32_t(ends[k]);
+        return;
+    }
+    values_.resize(words_.size() * n_classes_ * MOST_ENDS);
+    float* values = values_.data() + (words_.size() - 1) * n_classes_ * MOST_ENDS;
+    for (size_t k = 0; k < ends.size(); ++k)
+        for (size_t c = 0; c < n_classes_; ++c) values[c * MOST_ENDS + k] = forest.values[ends[k] * n_classes_ + c];
+}
+
+void Ends::keep(const Word& word, const uint8_t* codes, size_t n, uint32_t* left) const {
+    std::fill(left, left + n, word.all);
+    for (size_t k = word.first_test; k < word.first_test + word.n_tests; ++k) {
+        const Test& test = tests_[k];
+        kernel->keep_ends(codes + test.column * n, tables_.data() + test.table, int64_t(test.n_codes), left, int64_t(n));
+    }
+}
+
+void Ends::find(size_t t, const uint8_t* codes, size_t n, uint32_t* left, int32_t* nodes) const {
+    for (size_t w = first_word_[t]; w < first_word_[t + 1]; ++w) {
+        keep(words_[w], codes, n, left);
+        const int32_t* ends = nodes_.data() + w * MOST_ENDS;
+        for (size_t i = 0; i < n; ++i)
+            if (left[i] != 0) nodes[i] = ends[std::countr_zero(left[i])];
+    }
+}
+
+void Ends::add_values(size_t t, const uint8_t* codes, size_t n, uint32_t* left, double* sums) const {
+    for (size_t w = first_word_[t]; w < first_word_[t + 1]; ++w) {
+        keep(words_[w], codes, n, left);
+        kernel->add_ends(left, values_.data() + w * n_classes_ * MOST_ENDS, int64_t(n_classes_), sums, int64_t(n));
+    }
+}
+
+namespace {
+
+// Rows of a block, column by column; those that fill up the last TREE_ROWS have the first code.
+struct Block {
+    size_t n;                    // rows, those included
+    std::vector<uint8_t> codes;  // (n_columns, n)
+    std::vector<uint32_t> left;
+    std::vector<int32_t> nodes;
+
+    Block(const Columns& columns, const uint8_t* rows, size_t n_rows)
+        : n((n_rows + TREE_ROWS - 1) / TREE_ROWS * TREE_ROWS), codes(columns.size() * n), left(n), nodes(n) {
+        for (size_t i = 0; i < n_rows; ++i)
+            for (size_t j = 0; j < columns.size(); ++j) codes[j * n + i] = rows[i * columns.size() + j];
+    }
+
+    void find(const Forest& forest, const Ends& ends, size_t t) {
+        if (ends.knows(t)) return ends.find(t, codes.data(), n, left.data(), nodes.data());
+        for (size_t i = 0; i < n; ++i) nodes[i] = int32_t(descend_to(forest, t, i));
+    }
+
+    size_t descend_to(const Forest& forest, size_t t, size_t i) const {
+        return descend(forest, size_t(forest.first_node[t]), [&](size_t j) { return codes[j * n + i]; });
+    }
+};
+
+// Of trees without networks: `sums` (n_classes, n).
+void add_values(const Forest& forest, const Ends& ends, Block& block, double* sums) {
+    const size_t K = forest.n_classes, n = block.n;
+    for (size_t t = 0; t < forest.n_trees; ++t) {
+        if (ends.knows(t)) {
+            ends.add_values(t, block.codes.data(), n, block.left.data(), sums);
+            continue;
+        }
+        for (size_t i = 0; i < n; ++i) {
+            const float* values = forest.values + block.descend_to(forest, t, i) * K;
+            for (size_t c = 0; c < K; ++c) sums[c * n + i] += double(values[c]);
         }
     }
 }
 
-void Ends::find(size_t t, const uint8_t* codes, size_t stride, size_t n, uint32_t* left, size_t* node) const {
-    std::fill(left, left + n, ~uint32_t(0));
-    for (size_t k = first_test_[t]; k < first_test_[t + 1]; ++k) {
-        const uint8_t* code = codes + tests_[k].column * stride;
-        const uint32_t* words = words_.data() + tests_[k].table;
-        for (size_t i = 0; i < n; ++i) left[i] &= words[code[i]];
+// Of trees with networks: `sums` (n, n_classes).
+void add_networks(const Forest& forest, const Ends& ends, const Columns& columns, Block& block, double* sums) {
+    const size_t K = forest.n_classes, n = block.n;
+    std::vector<uint8_t> levels(columns.size() * n);
+    for (size_t j = 0; j < columns.size(); ++j)
+        for (size_t i = 0; i < n; ++i) {
+            const uint8_t level = columns.level[j * MOST_CODES + block.codes[j * n + i]];
+            levels[j * n + i] = level < columns.n_levels[j] ? level : NO_LEVEL;
+        }
+    std::vector<size_t> first;
+    std::vector<int64_t> first_level;
+    std::vector<const float*> values(n), tables(n);
+    for (size_t t = 0; t < forest.n_trees; ++t) {
+        const int32_t* known = forest.known + t * forest.n_known;
+        set_first(columns, known, forest.n_known, first);
+        first_level.assign(first.begin(), first.end());
+        block.find(forest, ends, t);
+        for (size_t i = 0; i < n; ++i) {
+            const size_t node = size_t(block.nodes[i]);
+            values[i] = forest.values + node * K;
+            tables[i] = table_of(forest, t, node, first.back());
+        }
+        kernel->add_networks({known, first_level.data(), levels.data(), values.data(), tables.data(),
+                              int64_t(forest.n_known), int64_t(K), int64_t(n)},
+                             sums);
     }
-    const size_t* ends = ends_.data() + first_end_[t];
-    for (size_t i = 0; i < n; ++i) node[i] = ends[std::countr_zero(left[i])];
 }
 
-void add_scores(const Forest& forest, const Ends& ends, const Columns& columns, const uint8_t* codes, size_t n,
-                double* out, ThreadPool& pool) {
-    const size_t K = forest.n_classes, M = columns.size();
-    run(pool, (n + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE, [&](size_t block) {
-        const size_t begin = block * ROWS_AT_ONCE, n_here = std::min(n - begin, ROWS_AT_ONCE);
-        const uint8_t* rows = codes + begin * M;
-        std::vector<uint8_t> by_column(M * n_here);
-        for (size_t i = 0; i < n_here; ++i)
-            for (size_t j = 0; j < M; ++j) by_column[j * n_here + i] = rows[i * M + j];
-        std::vector<uint32_t> left(n_here);
-        std::vector<size_t> node(n_here), first;
-        for (size_t t = 0; t < forest.n_trees; ++t) {
-            if (ends.knows(t)) {
-                ends.find(t, by_column.data(), n_here, n_here, left.data(), node.data());
-            } else {
-                for (size_t i = 0; i < n_here; ++i)
-                    node[i] = descend(forest, size_t(forest.first_node[t]), [&](size_t j) { return rows[i * M + j]; });
-            }
-            set_first(columns, forest.known + t * forest.n_known, forest.n_known, first);
-            for (size_t i = 0; i < n_here; ++i) {
-                double* to = out + (begin + i) * K;
-                for (size_t c = 0; c < K; ++c) to[c] += double(forest.values[node[i] * K + c]);
-                each_term(columns, forest.known + t * forest.n_known, forest.n_known, first,
-                          table_of(forest, t, node[i], first.back()), K, rows + i * M, [&](size_t, const float* p) {
-                              for (size_t c = 0; c < K; ++c) to[c] += double(p[c]);
-                          });
-            }
+}  // namespace
+
+void find_scores(const Forest& forest, const Ends& ends, const Columns& columns, const uint8_t* codes, size_t n,
+                 double* out, ThreadPool& pool) {
+    const size_t K = forest.n_classes;
+    run(pool, (n + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE, [&](size_t k) {
+        const size_t begin = k * ROWS_AT_ONCE, n_here = std::min(n - begin, ROWS_AT_ONCE);
+        Block block(columns, codes + begin * columns.size(), n_here);
+        std::vector<double> sums(block.n * K);
+        double* to = out + begin * K;
+        if (forest.n_known > 0) {
+            add_networks(forest, ends, columns, block, sums.data());
+            std::copy(sums.begin(), sums.begin() + ptrdiff_t(n_here * K), to);
+        } else {
+            add_values(forest, ends, block, sums.data());
+            for (size_t i = 0; i < n_here; ++i)
+                for (size_t c = 0; c < K; ++c) to[i * K + c] = sums[c * block.n + i];
         }
     });
 }

@@ -1,6 +1,7 @@
 // What trees of columns as codes have in common (learning/ensembles/coded_trees.py).
 #pragma once
 
+#include "kernel.hpp"
 #include "thread_pool.hpp"
 
 #include <algorithm>
@@ -130,34 +131,48 @@ struct Forest {
     size_t n_trees, n_known, n_classes;
 };
 
-// In which node rows end, of small trees without a step from node to node (after QuickScorer, Lucchese et al. 2015).
+// In which node rows end, of trees that are not too large, without a step from node to node (after QuickScorer, Lucchese
+// et al. 2015).
 //
-// The nodes in which a row can end are bits of a word. A node and a code leave those that are not below it, and of the
-// others those to which the code leads; what all nodes leave is one bit. Nodes that look at the same column share a
-// table of words by code, so a row takes a look-up for each column of a tree, and no branch that is hard to foresee.
+// The nodes in which a row can end are bits of words, MOST_ENDS each. A node and a code leave those that are not below
+// it, and of the others those to which the code leads; what all nodes leave is one bit of one word. Nodes that look at the same
+// column share a table of words by code, so a row takes a look-up for each column of a word, and no branch that is hard
+// to foresee.
 class Ends {
     struct Test {
-        size_t column, table;  // where the words of its codes begin
+        size_t column, table, n_codes;  // where the words of its codes begin
     };
-    std::vector<size_t> first_test_, first_end_;  // (n_trees + 1,)
+    struct Word {
+        size_t first_test, n_tests;
+        uint32_t all;  // ends
+    };
+    size_t n_classes_;
+    bool has_networks_;
+    std::vector<size_t> first_word_;  // (n_trees + 1,)
+    std::vector<Word> words_;
     std::vector<Test> tests_;
-    std::vector<uint32_t> words_;
-    std::vector<size_t> ends_;  // nodes, a bit each
+    std::vector<uint32_t> tables_;
+    std::vector<float> values_;   // (n_words, n_classes, MOST_ENDS), where there are no networks
+    std::vector<int32_t> nodes_;  // (n_words, MOST_ENDS), where there are
 
     void add_tree(const Forest& forest, const Columns& columns, size_t t);
+    void add_word(const Forest& forest, const Columns& columns, size_t t, const std::vector<size_t>& ends);
+    void keep(const Word& word, const uint8_t* codes, size_t n, uint32_t* left) const;
 
   public:
     Ends(const Forest& forest, const Columns& columns);
     // Whether the tree is small enough.
-    bool knows(size_t t) const { return first_end_[t] < first_end_[t + 1]; }
-    // The nodes of `n` rows, `codes` (n_columns, stride); `left` is room to work in, (n,).
-    void find(size_t t, const uint8_t* codes, size_t stride, size_t n, uint32_t* left, size_t* node) const;
+    bool knows(size_t t) const { return first_word_[t] < first_word_[t + 1]; }
+    // For `n` rows, a multiple of TREE_ROWS, of `codes` (n_columns, n); `left` is room to work in, (n,): their nodes, or
+    // what the trees say, added to `sums` (n_classes, n).
+    void find(size_t t, const uint8_t* codes, size_t n, uint32_t* left, int32_t* nodes) const;
+    void add_values(size_t t, const uint8_t* codes, size_t n, uint32_t* left, double* sums) const;
 };
 
-// Adds to `out` (n, n_classes) what the trees say of rows of codes (n, n_columns).
-void add_scores(const Forest& forest, const Ends& ends, const Columns& columns, const uint8_t* codes, size_t n,
-                double* out, ThreadPool& pool);
-// The same by column: `out` (n, n_columns, n_classes).
+// Writes what the trees say of rows of codes (n, n_columns) to `out` (n, n_classes).
+void find_scores(const Forest& forest, const Ends& ends, const Columns& columns, const uint8_t* codes, size_t n,
+                 double* out, ThreadPool& pool);
+// Adds the same by column to `out` (n, n_columns, n_classes).
 void add_terms(const Forest& forest, const Columns& columns, const uint8_t* codes, size_t n, double* out,
                ThreadPool& pool);
 

@@ -4,6 +4,7 @@
 #include "kernel_parzen.hpp"
 #include "kernel_posterior.hpp"
 #include "kernel_stars.hpp"
+#include "kernel_trees.hpp"
 
 namespace fanbayes {
 namespace {
@@ -17,7 +18,8 @@ int64_t scratch_size(const Shape& shape) { return LARGER(e_step_scratch(shape), 
 namespace KERNEL_ISA {
 extern const Kernel kernel = {NAME_OF(KERNEL_ISA), scratch_size, padded_components,
                               e_step,              posterior,    add_star_pairs_of_any_width,
-                              sum_stars_of_any_width, parzen_rows, exp_array, log_array};
+                              sum_stars_of_any_width, parzen_rows, keep_ends,    add_ends,
+                              add_networks,           exp_array,   log_array};
 }
 
 }  // namespace fanbayes

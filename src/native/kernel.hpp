@@ -147,6 +147,23 @@ constexpr int64_t PARZEN_MULTIPLE = 32;
 
 inline int64_t parzen_room(const Parzen& p) { return p.stride + PARZEN_MULTIPLE + 3 * int64_t(p.n_classes); }
 
+// Rows of trees come in multiples of it.
+constexpr int64_t TREE_ROWS = 16;
+// Ends of a tree that are bits of one word.
+constexpr int64_t MOST_ENDS = 32;
+// Level of a row in a column that adds nothing.
+constexpr uint8_t NO_LEVEL = 255;
+
+// What a tree with networks in its nodes says of rows.
+struct TreeNetworks {
+    const int32_t* known;         // (n_known,), columns that the networks know
+    const int64_t* first_level;   // (n_known,), where their levels begin in a table
+    const uint8_t* levels;        // (n_columns, n_rows)
+    const float* const* values;   // (n_rows,): of the node of a row, (n_classes,)
+    const float* const* tables;   // (n_rows,): of its network, (levels, n_classes)
+    int64_t n_known, n_classes, n_rows;
+};
+
 enum class Posterior { log_joint, log_proba, proba, states };
 
 struct Kernel {
@@ -167,6 +184,12 @@ struct Kernel {
     // -log((1 - noise) p(y | x) + noise p(y)), with its gradient, is added to `loss` unless that is null. `room`: parzen_room(p) doubles.
     void (*parzen)(const Parzen& p, const ParzenTerms&, const ParzenRows&, int64_t begin, int64_t end, double* joint,
                    ParzenGradient* loss, double* room);
+    // left[i] &= words[codes[i]]; as many words as there are codes, and room to read up to 16, 32 or 64.
+    void (*keep_ends)(const uint8_t* codes, const uint32_t* words, int64_t n_words, uint32_t* left, int64_t n);
+    // Adds to `sums` (n_classes, n) the values (n_classes, MOST_ENDS) of the only bit of each word, of 0 nothing.
+    void (*add_ends)(const uint32_t* left, const float* values, int64_t n_classes, double* sums, int64_t n);
+    // Adds to `sums` (n_rows, n_classes).
+    void (*add_networks)(const TreeNetworks&, double* sums);
     void (*exp)(const double* x, double* out, int64_t n);
     void (*log)(const double* x, double* out, int64_t n);
 };

@@ -726,7 +726,7 @@ struct HeldForest {
         check_rows(codes);
         Out out = zeros({codes.shape(0), values.shape(1)});
         nb::gil_scoped_release release;
-        coded_trees::add_scores(view(), *ends, columns, codes.data(), codes.shape(0), out.data(), or_caller(pool));
+        coded_trees::find_scores(view(), *ends, columns, codes.data(), codes.shape(0), out.data(), or_caller(pool));
         return out;
     }
 
