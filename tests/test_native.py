@@ -468,3 +468,31 @@ def test_backends_are_those_that_the_processor_has():
         if {"avx512f", "avx512dq", "avx512bw", "avx512vl"} <= has:
             expected.append("avx512")
     assert _native.backends() == expected
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 8, 19])
+def test_views_of_numbers(all_backends, n):
+    """Normal scores and mixed columns by NumPy; a row is the same wherever it stands, and what is missing stays so."""
+    rng = np.random.default_rng(n)
+    x, knots = rng.normal(size=(37, n)), np.sort(rng.normal(size=(n, 2, 64)), axis=2)
+    x[:, 0] = np.linspace(-9, 9, 37)  # beyond the knots on both sides
+    x[5, n - 1], x[6] = knots[n - 1, 0, 9], np.nan
+    x[7:11, n // 2] = np.nan
+    mixing = rng.normal(size=(n, n))
+    wanted = np.empty_like(x)
+    for j, (at, to) in enumerate(knots):
+        low, high = ((to[k + 1] - to[k]) / (at[k + 1] - at[k]) for k in (0, -2))
+        beyond = low * np.minimum(x[:, j] - at[0], 0.0) + high * np.maximum(x[:, j] - at[-1], 0.0)
+        wanted[:, j] = np.clip(np.interp(x[:, j], at, to) + beyond, -3.0, 3.0)
+    mixed = np.where(np.isnan(x), np.nan, np.nan_to_num(x) @ mixing)
+    for _ in all_backends():
+        for function, expected in (
+            (lambda rows: _native.normal_scores(rows, knots, 3.0), wanted),
+            (
+                lambda rows: _native.mix(rows, mixing),
+                mixed,
+            ),
+        ):
+            found = function(x)
+            np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+            np.testing.assert_array_equal(np.vstack([function(x[k : k + 1]) for k in range(37)]), found)

@@ -127,7 +127,9 @@ def test_rows_end_where_the_sets_of_codes_lead_them(most_splits, K, n_known, all
     level = np.zeros((len(n_codes), MOST_CODES + 1), dtype=np.uint8)
     for row, n, r in zip(level, n_codes, n_levels):
         row[: n + 1] = [*rng.integers(0, r, n), r]
-    known = np.array([np.sort(rng.permutation(4)[:n_known]) for _ in trees], dtype=np.int32).reshape(len(trees), n_known)
+    known = np.array([np.sort(rng.permutation(4)[:n_known]) for _ in trees], dtype=np.int32).reshape(
+        len(trees), n_known
+    )
     widths = np.array([sum(n_levels[j] for j in of_tree) * K for of_tree in known])
     first_number = np.append(0, np.cumsum(2 * widths))  # two networks a tree
     network_of = rng.integers(0, 2, len(nodes)).astype(np.int32)

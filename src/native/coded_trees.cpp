@@ -7,7 +7,7 @@ namespace fanbayes::coded_trees {
 namespace {
 
 constexpr size_t ROWS_AT_ONCE = 256;
-constexpr size_t MOST_WORDS = 8;  // of a tree; in larger ones rows descend
+constexpr size_t MOST_WORDS = 16;  // of a tree; in larger ones rows descend
 
 // For rows in blocks, tree after tree: say(row, tree, first levels of its networks).
 template <typename Say>

@@ -5,6 +5,7 @@
 #include "kernel_posterior.hpp"
 #include "kernel_stars.hpp"
 #include "kernel_trees.hpp"
+#include "kernel_views.hpp"
 
 namespace fanbayes {
 namespace {
@@ -19,7 +20,8 @@ namespace KERNEL_ISA {
 extern const Kernel kernel = {NAME_OF(KERNEL_ISA), scratch_size, padded_components,
                               e_step,              posterior,    add_star_pairs_of_any_width,
                               sum_stars_of_any_width, parzen_rows, keep_ends,    add_ends,
-                              add_networks,           exp_array,   log_array};
+                              add_networks,           to_scores,   mix,
+                              exp_array,              log_array};
 }
 
 }  // namespace fanbayes

@@ -164,6 +164,16 @@ struct TreeNetworks {
     int64_t n_known, n_classes, n_rows;
 };
 
+// Knots of normal scores (data/normal_scores.py), by column: (n_numbers, 2, n_knots), n_knots a power of two.
+struct Scores {
+    const double* knots;
+    int64_t n_numbers, n_knots;
+    double furthest;
+};
+
+// Rows of a matrix that numbers are mixed by are padded to a multiple of it.
+constexpr int64_t MIXING_MULTIPLE = 8;
+
 enum class Posterior { log_joint, log_proba, proba, states };
 
 struct Kernel {
@@ -190,6 +200,10 @@ struct Kernel {
     void (*add_ends)(const uint32_t* left, const float* values, int64_t n_classes, double* sums, int64_t n);
     // Adds to `sums` (n_rows, n_classes).
     void (*add_networks)(const TreeNetworks&, double* sums);
+    // Numbers (n_rows, n_numbers) become their scores.
+    void (*to_scores)(const Scores&, int64_t n_rows, double* numbers);
+    // Numbers z (n_rows, n) times a matrix (n, padded); what is missing counts as 0 and stays missing.
+    void (*mix)(const double* mixing, int64_t n, int64_t padded, const double* z, int64_t n_rows, double* out);
     void (*exp)(const double* x, double* out, int64_t n);
     void (*log)(const double* x, double* out, int64_t n);
 };

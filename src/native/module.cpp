@@ -739,6 +739,31 @@ struct HeldForest {
     }
 };
 
+// ---------------------------------------------------------------- views
+
+Out normal_scores(In<double, 2> numbers, In<double, 3> knots, double furthest) {
+    const size_t N = numbers.shape(0), M = numbers.shape(1), n_knots = knots.shape(2);
+    require(knots.shape(0) == M && knots.shape(1) == 2 && n_knots >= 2 && (n_knots & (n_knots - 1)) == 0,
+            "knots: (numbers, 2, a power of two)");
+    Out out = zeros({N, M});
+    nb::gil_scoped_release release;
+    std::copy(numbers.data(), numbers.data() + N * M, out.data());
+    kernel->to_scores({knots.data(), int64_t(M), int64_t(n_knots), furthest}, int64_t(N), out.data());
+    return out;
+}
+
+Out mix(In<double, 2> numbers, In<double, 2> mixing) {
+    const size_t N = numbers.shape(0), M = numbers.shape(1);
+    require(mixing.shape(0) == M && mixing.shape(1) == M, "mixing: (numbers, numbers)");
+    Out out = zeros({N, M});
+    nb::gil_scoped_release release;
+    const size_t padded = (M + MIXING_MULTIPLE - 1) / MIXING_MULTIPLE * MIXING_MULTIPLE;
+    std::vector<double> rows(M * padded);
+    for (size_t i = 0; i < M; ++i) std::copy(mixing.data() + i * M, mixing.data() + (i + 1) * M, &rows[i * padded]);
+    kernel->mix(rows.data(), int64_t(M), int64_t(padded), numbers.data(), int64_t(N), out.data());
+    return out;
+}
+
 // ---------------------------------------------------------------- pairs of columns
 
 class HeldPairs : public Pairs {
@@ -1166,6 +1191,8 @@ NB_MODULE(_core, m) {
     m.def("fine_tune", &fine_tune_of, nb::arg("rows"), nb::arg("states"), nb::arg("log_weight"), nb::arg("log_table"),
           nb::arg("numeric"), nb::arg("n_linear"), nb::arg("regression"), nb::arg("factors"), nb::arg("strengths"),
           nb::arg("tolerance"), nb::arg("most_steps"), nb::arg("n_blocks") = 1, nb::arg("pool").none() = nb::none());
+    m.def("normal_scores", &normal_scores, nb::arg("numbers"), nb::arg("knots"), nb::arg("furthest"));
+    m.def("mix", &mix, nb::arg("numbers"), nb::arg("mixing"));
     m.def("rows_visited", [] { return rows_visited.load(); });
     m.def("exp", [](In<double, 1> x) { return map(x, kernel->exp); }, nb::arg("x"));
     m.def("log", [](In<double, 1> x) { return map(x, kernel->log); }, nb::arg("x"));

@@ -469,6 +469,12 @@ def star_posterior(
     prior + sum_j independent[x_j].
     """
 
+def normal_scores(numbers: Floats, knots: Floats, furthest: float) -> Floats:
+    """Return the scores (rows, numbers), linear between knots (numbers, 2, knots), within +-furthest; NaN stays."""
+
+def mix(numbers: Floats, mixing: Floats) -> Floats:
+    """Return numbers @ mixing; NaN counts as 0 for the others and stays where it is."""
+
 def exp(x: Floats) -> Floats: ...
 def log(x: Floats) -> Floats: ...
 def backend() -> str:

@@ -10,9 +10,10 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import ndtri
 
+from fanbayes import _native
 from fanbayes.arrays import Floats
 
-# Points that a column's map is linear between, two of them beyond all values.
+# Points that a column's map is linear between, two of them beyond all values; a power of two, to find places in.
 N_KNOTS = 64
 # Bound of the scores.
 FURTHEST = 8.0
@@ -41,15 +42,7 @@ def are_knots(knots: Floats) -> bool:
 
 def to_scores(numbers: Floats, knots: Floats) -> Floats:
     """Scores of columns (n_rows, n_numbers); missing values stay missing."""
-    columns = [np.clip(_linear(x, *at), -FURTHEST, FURTHEST) for x, at in zip(numbers.T, knots)]
-    return np.ascontiguousarray(np.array(columns).reshape(numbers.shape[::-1]).T)
-
-
-def _linear(x: Floats, at: Floats, to: Floats) -> Floats:
-    """Linear between points, and on from the first and last two; NaN stays."""
-    low, high = ((to[k + 1] - to[k]) / (at[k + 1] - at[k]) for k in (0, -2))
-    beyond = low * np.minimum(x - at[0], 0.0) + high * np.maximum(x - at[-1], 0.0)
-    return np.asarray(np.interp(x, at, to) + beyond)
+    return _native.normal_scores(np.ascontiguousarray(numbers), knots, FURTHEST)
 
 
 def _knots(x: Floats, weights: Floats) -> Floats:

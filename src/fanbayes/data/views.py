@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fanbayes import _native
 from fanbayes.arrays import Floats, Mask
 from fanbayes.data.caching import cached_property
 from fanbayes.data.mdl import cut_points
@@ -62,13 +63,7 @@ class View:
         """Scores of numbers (n_rows, n_numbers), decorrelated."""
         if self.scores is not None:
             numbers = to_scores(numbers, self.scores)
-        if self.mixing is None:
-            return numbers
-        missing = np.isnan(numbers)
-        known = np.where(missing, 0.0, numbers)
-        numbers = np.einsum("ni,ij->nj", known, self.mixing, optimize=False)  # the same bits for every number of rows
-        numbers[missing] = np.nan
-        return numbers
+        return numbers if self.mixing is None else _native.mix(np.ascontiguousarray(numbers), self.mixing)
 
 
 @dataclass(frozen=True)
