@@ -16,7 +16,7 @@ from fanbayes import FANClassifierCV, NBClassifier
 from fanbayes.data.schema import Column, Schema
 from fanbayes.data.table import layout_of
 from fanbayes.learning import completion
-from fanbayes.learning.completion import N_POINTS, Imputer, blocks, filled, missing_cells, seldom_missing
+from fanbayes.learning.completion import MOST_POINTS, Imputer, blocks, filled, missing_cells, seldom_missing
 from fanbayes.learning.e_step import posterior
 
 LEVELS, N_NUMBERS = (2, 3, 4), 2
@@ -60,9 +60,10 @@ def test_all_combinations_by_their_probability(kind):
         np.testing.assert_array_equal(done.numbers[found], np.tile(numbers[r], (len(whole), 1)))
 
 
-def test_points_follow_the_distribution():
+def test_points_follow_the_distribution(monkeypatch):
     """Moments and frequencies of many points against those of the mixture given what is observed."""
     imputer = make_imputer(3)
+    monkeypatch.setattr(completion, "FEWEST_POINTS", 20_000)
     table = table_of([[0, -1, -1], [-1, -1, -1]], [[np.nan, 0.4], [np.nan, np.nan]])
     done = imputer.complete(table, None, 20_000)
     states = softmax(posterior(table, imputer.network.terms, "states", None), axis=1)
@@ -84,6 +85,22 @@ def test_points_follow_the_distribution():
     np.testing.assert_allclose(done.mean(np.ones((len(done.row), 1))), 1.0)
 
 
+@pytest.mark.parametrize("rare", [0.3, 0.05, 0.01])
+def test_improbable_classes_have_points_as_well(rare):
+    """Classes that a missing number tells apart for sure: what it decides is as probable as they are."""
+    rng = np.random.default_rng(0)
+    y = np.arange(1000) < 1000 * rare
+    X = pd.DataFrame({"k": rng.choice(list("ab"), 1000), "u": rng.normal(size=1000) + 20 * y})
+    clf = NBClassifier().fit(X, y)
+    network, schema = clf._predictor.network, clf.schema_
+    table = clf._encode(X[:2].assign(u=np.nan), (schema,))[schema]
+    done = Imputer(network, schema, np.ones(2, dtype=bool)).complete(table, None)
+    assert np.bincount(done.row).tolist() == [16, 16]
+    wanted = softmax(posterior(table, network.terms, "states", None), axis=1)[:, 1]
+    of_rare = done.mean((schema[1].restore(done.numbers[:, 0]) > 10).astype(float)[:, None])[:, 0]
+    np.testing.assert_allclose(of_rare, wanted, rtol=1e-6)
+
+
 def test_a_row_is_completed_the_same_wherever_it_stands():
     imputer = make_imputer(4)
     rows = random_rows(np.random.default_rng(0), LEVELS, N_NUMBERS, 3, 300, missing=0.4)
@@ -93,8 +110,13 @@ def test_a_row_is_completed_the_same_wherever_it_stands():
         alone = imputer.complete(table.only(np.array([r])), None)
         for name in ("weight", "codes", "numbers"):
             np.testing.assert_array_equal(getattr(alone, name), getattr(together, name)[together.row == r])
+    missing = missing_cells(table)
+    numbers_missing = missing[:, -N_NUMBERS:].any(axis=1)
+    wanted = {1: 16, 2: 16, 3: 32, 4: 32, 5: 64}
+    for r in np.flatnonzero(numbers_missing):  # where only discrete ones are, all combinations are taken
+        assert np.bincount(together.row)[r] == wanted[missing[r].sum()]
     assert together.first.tolist() == [np.flatnonzero(together.row == r)[0] for r in range(300)]
-    assert np.bincount(together.row).max() <= N_POINTS
+    assert np.bincount(together.row).max() <= MOST_POINTS
     np.testing.assert_array_equal(np.concatenate(list(blocks(np.arange(300), 10**5))), np.arange(300))
 
 
@@ -193,7 +215,7 @@ def test_a_row_gets_the_same_answer_in_any_company(majority, monkeypatch):
     clf.set_params(n_jobs=2)
     np.testing.assert_array_equal(clf.predict_proba(holes), together)
     clf.set_params(n_jobs=None)
-    monkeypatch.setattr(completion, "_CELLS_AT_ONCE", 5 * N_POINTS * 4)
+    monkeypatch.setattr(completion, "_CELLS_AT_ONCE", 5 * MOST_POINTS * 4)
     np.testing.assert_array_equal(clf.predict_proba(holes), together)
 
 

@@ -90,7 +90,6 @@ class Imputer {
   constructor(compiled, views, nClasses) {
     Object.assign(this, compiled);
     this.network = made(compiled.network, views, nClasses);
-    this.nPoints = compiled.states.length;
   }
 
   // {completions: [{weight, codes, numbers}, ...], isEmpty: whether nothing is known}
@@ -103,7 +102,7 @@ class Imputer {
     if (filled.length === 0) return { completions: [{ weight: 1, ...row }], isEmpty };
     const states = softmax(network.logStates(row));
     const combinations = filled.reduce((sum, i) => sum + Math.log(network.levels[i]), 0);
-    const isExact = filled.every((i) => i < network.nCodes) && combinations < Math.log(this.nPoints + 0.5);
+    const isExact = filled.every((i) => i < network.nCodes) && combinations < Math.log(this.most_combinations + 0.5);
     const completions = isExact ? this.allValues(row, filled, states) : this.spread(row, filled, states);
     return { completions, isEmpty };
   }
@@ -124,23 +123,34 @@ class Imputer {
     return found.map(({ codes, numbers }, k) => ({ weight: weights[k] / total, codes, numbers }));
   }
 
+  // By (M2), so that improbable classes have points as well; those of a class share its probability.
   spread(row, filled, states) {
-    const { network, nPoints: n } = this;
-    const { numeric, place, levels, nCodes, nCells: K, cell_of } = network;
-    return Array.from(this.states, (part, k) => {
-      const cell = cell_of[quantileOf(states, part)];
+    const { network } = this;
+    const { numeric, place, levels, nCodes, nCells: K, cell_of, class_of } = network;
+    const doublings = Math.ceil(Math.log2(Math.max(filled.length, 2) / 2) - 1e-9);
+    const { states: middles, parts, normal } = this.points[Math.min(doublings, this.points.length - 1)];
+    const n = middles.length;
+    const ofClass = new Float64Array(network.nClasses);
+    states.forEach((p, s) => (ofClass[class_of[s]] += p));
+    const tilted = states.map((p, s) => p / Math.sqrt(Math.max(ofClass[class_of[s]], 1e-300)));
+    const chosen = Array.from(middles, (part) => quantileOf(tilted, part));
+    const count = new Float64Array(network.nClasses);
+    chosen.forEach((s) => (count[class_of[s]] += 1));
+    const total = ofClass.reduce((sum, p, c) => sum + (count[c] > 0 ? p : 0), 0);
+    return chosen.map((s, k) => {
+      const [c, cell] = [class_of[s], cell_of[s]];
       const [codes, numbers] = [row.codes.slice(), row.numbers.slice()];
-      for (const i of filled) {
+      for (const [which, i] of filled.entries()) {
         if (i < nCodes) {
           const p = Float64Array.from({ length: levels[i] }, (_, v) => Math.exp(this.logLevel(i, v, cell)));
-          codes[i] = quantileOf(p, this.points[i * n + k]);
+          codes[i] = quantileOf(p, parts[which * n + k]);
         } else {
           const slope = numeric[3 * place[i] * K + cell];
           const intercept = numeric[(3 * place[i] + 1) * K + cell];
-          numbers[i - nCodes] = (Math.SQRT1_2 * this.normal_points[i * n + k] - intercept) / slope;
+          numbers[i - nCodes] = (Math.SQRT1_2 * normal[which * n + k] - intercept) / slope;
         }
       }
-      return { weight: 1 / n, codes, numbers };
+      return { weight: ofClass[c] / count[c] / total, codes, numbers };
     });
   }
 

@@ -22,10 +22,11 @@ from fanbayes.export.compiled import (
     CompiledModel,
     CompiledNetwork,
     CompiledNormals,
+    CompiledPoints,
     CompiledView,
     Ints,
 )
-from fanbayes.learning.completion import N_POINTS, latin_hypercube, middles
+from fanbayes.learning.completion import FEWEST_POINTS, MOST_POINTS, latin_hypercube, middles
 from fanbayes.learning.ensembles.average import FURTHEST, Average
 from fanbayes.learning.ensembles.coded_trees import ForestPredictor
 from fanbayes.learning.ensembles.members import Fit, MemberNetwork
@@ -144,7 +145,7 @@ def _forest(forest: ForestPredictor, view: int) -> CompiledForest:
 def _average(average: Average, views: _Views) -> CompiledAverage:
     imputer = average.imputer
     network = _network(imputer.network, views.number(View(imputer.schema, None)))
-    points = latin_hypercube(len(network.levels), N_POINTS)
+    n_filled = int(np.count_nonzero(imputer.fills))
     pool = average.pool
     return CompiledAverage(
         tuple(tuple(_fit(fit, views) for fit in member.fits) for member in average.members),
@@ -153,8 +154,18 @@ def _average(average: Average, views: _Views) -> CompiledAverage:
         pool.share,
         FLOOR,
         average.class_prior,
-        CompiledImputer(network, imputer.fills.astype(np.uint8), points, ndtri(points), middles(N_POINTS)),
+        CompiledImputer(network, imputer.fills.astype(np.uint8), MOST_POINTS, _points(n_filled)),
     )
+
+
+def _points(n_filled: int) -> tuple[CompiledPoints, ...]:
+    """Of two missing values, and of each doubling of their number until there are no more points."""
+    found = []
+    for k in range((MOST_POINTS // FEWEST_POINTS).bit_length()):
+        n = FEWEST_POINTS * 2**k
+        parts = latin_hypercube(n_filled if n == MOST_POINTS else 2 ** (k + 1), n)
+        found.append(CompiledPoints(parts, ndtri(parts), middles(n)))
+    return tuple(found)
 
 
 def _fit(fit: Fit, views: _Views) -> CompiledNetwork | CompiledForest:

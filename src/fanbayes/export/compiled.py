@@ -181,6 +181,22 @@ class CompiledForest:
 
 
 @dataclass(frozen=True)
+class CompiledPoints:
+    """Points that stand for a row with missing values, a Latin hypercube.
+
+    Attributes
+    ----------
+    parts : (n_missing, n_points), the part of its distribution that each missing value takes, in their order
+    normal : (n_missing, n_points), quantiles of the standard normal distribution at these
+    states : (n_points,), the part of p(s | x) that each takes
+    """
+
+    parts: Floats
+    normal: Floats
+    states: Floats
+
+
+@dataclass(frozen=True)
 class CompiledImputer:
     """What completes rows (M1): a network without arcs, of numbers that are normal and columns that are not binned.
 
@@ -188,16 +204,14 @@ class CompiledImputer:
     ----------
     network : CompiledNetwork
     fills : uint8 (n_columns,), 1 for columns that are filled in
-    points : (n_columns, n_points), the part of the distribution that each point of the Latin hypercube takes
-    normal_points : (n_columns, n_points), quantiles of the standard normal distribution at these
-    states : (n_points,), the part of p(s | x) that each takes
+    most_combinations : of missing values that are discrete: as many are all taken, weighted
+    points : else, those of up to 2 missing values, of up to 4 and so on, the last ones of all that are more
     """
 
     network: CompiledNetwork
     fills: NDArray[np.uint8]
-    points: Floats
-    normal_points: Floats
-    states: Floats
+    most_combinations: int
+    points: tuple[CompiledPoints, ...]
 
 
 @dataclass(frozen=True)

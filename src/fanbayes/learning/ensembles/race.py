@@ -51,7 +51,7 @@ MOST_FOR_KERNELS = 2_000
 # chance, and these are the best to rely on.
 PRIOR_CASES = {**dict.fromkeys(TREES, 2.5), "kernel": 0.5}
 # Points that stand for a row held out, where a value is filled in: every candidate is judged by all of them.
-N_POINTS_HELD_OUT = 16
+POINTS_HELD_OUT = 16
 
 
 @dataclass(frozen=True)
@@ -208,7 +208,7 @@ class Race:
 
         def completions(unit: int) -> Completions:
             imputer = Imputer(fits[unit].network, schema, fills)
-            return imputer.complete(folds[unit].held_out, LONE_THREAD, N_POINTS_HELD_OUT)
+            return imputer.complete(folds[unit].held_out, LONE_THREAD, POINTS_HELD_OUT)
 
         self._done = self.training.each(completions, range(len(self.units)))
         self._seen.clear()
