@@ -148,7 +148,7 @@ def test_a_classifier_is_a_member_like_others(as_frame):
     rows = clf._encode(as_frame(new[5:6]), clf.average_.schemas)  # a number is missing, and filled in
     p = clf.predict_proba(as_frame(new[5:6]))
     assert 0.3 < p[0, 0] < 0.7
-    assert len(own(clf)[0].estimator.seen_) == 64
+    assert len(own(clf)[0].estimator.seen_) == 16
     assert rows.tables[0].n_rows == 1
 
 
