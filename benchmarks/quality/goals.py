@@ -205,6 +205,19 @@ def thread_gain(view: View) -> Answer | None:
     )
 
 
+def prediction_seconds(view: View) -> Answer | None:
+    """Milliseconds for 1,000 rows, medians over datasets."""
+    found = view.timing.get("predictions", [])
+    if not found:
+        return None
+    of = {key: 1e3 * float(np.median([one[key] for one in found])) for key in found[0] if key != "dataset"}
+    return Answer(
+        of["complete"],
+        f"{of['complete']:.3g} ms complete, {of['missing']:.3g} ms with 10 % of the values missing "
+        f"(HistGradientBoosting {of['boosting']:.2g} and {of['boosting_missing']:.2g} ms), {len(found)} sets",
+    )
+
+
 def above_shares(method: str, view: View) -> Answer | None:
     """Datasets on which the log loss is higher than that of the classes' shares, whatever the row."""
     names = common(view.results, [method], view.datasets)
@@ -264,6 +277,7 @@ def questions(ours: str) -> list[Question]:
             "less",
             " %",
         ),
+        Question("5. Prediction of 1,000 rows, one thread, median", prediction_seconds),
         Question("6. A second thread, sets of 1,000 rows and more: least gain", thread_gain, 1.6, unit=" x"),
         *(
             Question(

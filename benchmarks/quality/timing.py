@@ -1,4 +1,4 @@
-"""Seconds of FANClassifierCV where the comparison has no table: large ones, and with a second thread.
+"""Seconds of FANClassifierCV where the comparison has no table: large ones, with a second thread, and of predictions.
 
     python benchmarks/quality/timing.py [--data DIR] [--out DIR] [--rows 150,2000] [--ours fan_cv]
 
@@ -30,7 +30,8 @@ from fanbayes.study.provenance import environment
 
 ROWS = (150, 2_000, 20_000, 100_000, 1_000_000)
 N_TEST = 5_000
-THREADED = ("solar-flare", "car", "segment", "kr-vs-kp", "waveform-21", "satimage", "pendigits", "nursery")
+N_PREDICTED = 1_000
+SETS = ("solar-flare", "car", "segment", "kr-vs-kp", "waveform-21", "satimage", "pendigits", "nursery")
 
 
 def main() -> None:
@@ -41,7 +42,8 @@ def main() -> None:
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     file = options.out / "timing.json"
-    found: dict[str, Any] = {"environment": environment(packages(), Path(__file__).parent), "tables": [], "threads": []}
+    found: dict[str, Any] = {"environment": environment(packages(), Path(__file__).parent)}
+    found |= {"tables": [], "threads": [], "predictions": []}
     for rows in options.rows:
         for threads in (1, 2):
             found["tables"].append(of_table(rows, threads))
@@ -49,9 +51,11 @@ def main() -> None:
             write_file(file, (json.dumps(found, indent=1) + "\n").encode())
     if options.data and (os.cpu_count() or 1) > 1:
         suite = load_suite(options.data)
-        for name in (name for name in THREADED if name in suite):
+        for name in (name for name in SETS if name in suite):
             data = suite[name]
             X, y = data.take(np.flatnonzero(data.labelled))
+            found["predictions"].append({"dataset": name, **of_predictions(X.reset_index(drop=True), y)})
+            print(found["predictions"][-1], flush=True)
             one, two = (
                 seconds(lambda: FANClassifierCV(random_state=0, n_jobs=n).fit(X, y))  # noqa: B023
                 for n in (1, 2)
@@ -79,6 +83,30 @@ def of_table(rows: int, threads: int) -> dict[str, Any]:
         "log_loss": round(float(log_loss(y[test], ours.predict_proba(X[test]))), 5),
         "log_loss_of_boosting": round(float(log_loss(y[test], peer.predict_proba(categories.transform(X[test])))), 5),
     }
+
+
+def of_predictions(X: pd.DataFrame, y: np.ndarray) -> dict[str, Any]:
+    """Both classifiers, learnt from two thirds of the rows, on one thread: seconds for N_PREDICTED of the others."""
+    rng = np.random.default_rng(0)
+    order = rng.permutation(len(y))
+    train, test = np.split(order, [2 * len(y) // 3])
+    rows = X.iloc[np.resize(test, N_PREDICTED)].reset_index(drop=True)
+    holes = rows.mask(rng.random(rows.shape) < 0.1)
+    ours = FANClassifierCV(random_state=0, n_jobs=1).fit(X.iloc[train], y[train])
+    categories = Categories([c for c in X if not pd.api.types.is_numeric_dtype(X[c])]).fit(X.iloc[train])
+    with threadpool_limits(1):
+        peer = HistGradientBoostingClassifier(random_state=0).fit(categories.transform(X.iloc[train]), y[train])
+        return {
+            "complete": least(lambda: ours.predict_proba(rows)),
+            "missing": least(lambda: ours.predict_proba(holes)),
+            "boosting": least(lambda: peer.predict_proba(categories.transform(rows))),
+            "boosting_missing": least(lambda: peer.predict_proba(categories.transform(holes))),
+        }
+
+
+def least(function: Callable[[], Any]) -> float:
+    """The least of several times: a prediction is over before a machine that is shared has been quiet."""
+    return round(min(seconds(function) for _ in range(7)), 5)
 
 
 def mixed_table(n: int, rng: np.random.Generator) -> tuple[pd.DataFrame, np.ndarray]:
