@@ -161,7 +161,8 @@ def test_whether_a_value_is_missing_may_count(tmp_path):
     for extra in ((), ("--informative-missing",)):
         out = json.loads(run(*asked, *extra, "--json", cwd=tmp_path)[0])
         found[extra] = {name: model["accuracy"]["value"] for name, model in out["models"].items()}
+        assert out["informative_missing"] == bool(extra)
     for name in ("NB", "FAN", "MDA"):  # trees of FAN CV see what is missing in any case
         assert found[("--informative-missing",)][name] > 0.9 > 0.7 > found[()][name]
     text = " ".join(run(*asked, "--informative-missing", cwd=tmp_path)[0].split())
-    assert "seed 0, our models learning from whether a value is missing." in text
+    assert "seed 0. Whether a value is missing counts as well. Class shares" in text

@@ -85,20 +85,37 @@ def test_points_follow_the_distribution(monkeypatch):
     np.testing.assert_allclose(done.mean(np.ones((len(done.row), 1))), 1.0)
 
 
-@pytest.mark.parametrize("rare", [0.3, 0.05, 0.01])
-def test_improbable_classes_have_points_as_well(rare):
-    """Classes that a missing number tells apart for sure: what it decides is as probable as they are."""
+@pytest.mark.parametrize("shares", [(0.7, 0.3), (0.99, 0.01), (1 / 15,) * 15, (1 / 30,) * 30, (0.5, *(0.5 / 9,) * 9)])
+def test_every_class_has_points(shares):
+    """Classes that a missing number tells apart, two of them for sure: what it decides is as probable as they are."""
     rng = np.random.default_rng(0)
-    y = np.arange(1000) < 1000 * rare
-    X = pd.DataFrame({"k": rng.choice(list("ab"), 1000), "u": rng.normal(size=1000) + 20 * y})
+    y = np.repeat(np.arange(len(shares)), np.rint(3000 * np.array(shares)).astype(int))
+    X = pd.DataFrame({"k": rng.choice(list("ab"), len(y)), "u": rng.normal(size=len(y)) + 20 * y})
     clf = NBClassifier().fit(X, y)
     network, schema = clf._predictor.network, clf.schema_
     table = clf._encode(X[:2].assign(u=np.nan), (schema,))[schema]
     done = Imputer(network, schema, np.ones(2, dtype=bool)).complete(table, None)
-    assert np.bincount(done.row).tolist() == [16, 16]
-    wanted = softmax(posterior(table, network.terms, "states", None), axis=1)[:, 1]
-    of_rare = done.mean((schema[1].restore(done.numbers[:, 0]) > 10).astype(float)[:, None])[:, 0]
-    np.testing.assert_allclose(of_rare, wanted, rtol=1e-6)
+    wanted = softmax(posterior(table, network.terms, "states", None), axis=1)
+    decided = np.rint(schema[1].restore(done.numbers[:, 0]) / 20)[:, None] == np.arange(len(shares))
+    found = done.mean(decided.astype(float))
+    if len(shares) == 2:
+        np.testing.assert_allclose(found, wanted, rtol=1e-6)
+    assert (wanted / 3 < found).all()
+    assert (found < wanted * 3).all()
+
+
+def test_number_of_points():
+    """By the missing values, by the levels of a discrete one, and by the probable classes, whatever is largest."""
+    n_levels = np.array([3, 80])
+    missing = np.array(
+        [[0, 0, 1, 0, 0], [0, 0, 1, 1, 0], [1, 0, 1, 1, 0], [1, 1, 1, 1, 1], [0, 1, 0, 0, 0]], dtype=bool
+    )
+    for n_classes, least in ((1, 16), (2, 16), (3, 32), (4, 32), (5, 64), (30, 256), (99, 256)):
+        of_class = np.tile(np.append(np.full(n_classes, 1 / n_classes), 0.0), (5, 1))
+        found = completion.n_points(missing, n_levels, of_class)
+        np.testing.assert_array_equal(found, np.maximum([16, 16, 32, 64, 64], least))
+    few = completion.n_points(missing, n_levels, np.full((5, 2), 0.5), 16)
+    np.testing.assert_array_equal(few, 16)
 
 
 def test_a_row_is_completed_the_same_wherever_it_stands():
@@ -110,11 +127,7 @@ def test_a_row_is_completed_the_same_wherever_it_stands():
         alone = imputer.complete(table.only(np.array([r])), None)
         for name in ("weight", "codes", "numbers"):
             np.testing.assert_array_equal(getattr(alone, name), getattr(together, name)[together.row == r])
-    missing = missing_cells(table)
-    numbers_missing = missing[:, -N_NUMBERS:].any(axis=1)
-    wanted = {1: 16, 2: 16, 3: 32, 4: 32, 5: 64}
-    for r in np.flatnonzero(numbers_missing):  # where only discrete ones are, all combinations are taken
-        assert np.bincount(together.row)[r] == wanted[missing[r].sum()]
+    assert set(np.bincount(together.row)) >= {16, 32, 64}
     assert together.first.tolist() == [np.flatnonzero(together.row == r)[0] for r in range(300)]
     assert np.bincount(together.row).max() <= MOST_POINTS
     np.testing.assert_array_equal(np.concatenate(list(blocks(np.arange(300), 10**5))), np.arange(300))

@@ -112,6 +112,23 @@ def test_a_feature_may_be_unknown_or_missing():
     np.testing.assert_allclose(empty, clf.class_prior_, rtol=0, atol=1e-12)
 
 
+def test_missing_values_of_many_classes_and_levels():
+    """More points for a row the more values it lacks, the more levels these have and the more classes are possible."""
+    rng = np.random.default_rng(0)
+    y = np.arange(600) % 12
+    X = pd.DataFrame({"near": 0.3 * y + rng.normal(size=600), "far": 5.0 * (y % 6) + rng.normal(size=600)})
+    X["code"] = (y * 8 + rng.integers(0, 9, 600)).astype(str)
+    clf = FANClassifierCV(effort="fast", random_state=0, kernel_members=False).fit(X, y)
+    assert clf.imputer_.fills.all()
+    assert clf.schema_[2].n_levels > 64
+    rows = X[:24].astype(object).mask(rng.random((24, 3)) < 0.5)
+    rows[20:] = [[None, 1.0, "3"], [0.5, None, "3"], [0.5, 1.0, None], [None, None, "3"]]
+    with Page(clf) as page:
+        found = page.each(rows, "model.predict(c).proba")
+    rows = rows.astype({"near": float, "far": float})
+    np.testing.assert_allclose(found, clf.predict_proba(rows), rtol=0, atol=1e-9)
+
+
 @pytest.mark.parametrize("X", HARD.values(), ids=HARD)
 def test_hard_tables(X):
     clf = NBClassifier().fit(X, ["ill", "ill", "well", "well", "well"] * 4)

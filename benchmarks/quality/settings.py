@@ -154,7 +154,7 @@ CHOICES = (
     ),
     (
         "How many points stand for a row with missing values, and that improbable classes have some (FANClassifierCV)",
-        "to save time when predicting; led by how far predictions are from those of 1,024 points, no labels looked at, on "
+        "to save time when predicting; led by how far predictions are from those of 1,024 points, without labels, on "
         "rows of diabetes, glass, credit-g, vehicle, segment, waveform-21 and kr-vs-kp and on simulated ones; log loss "
         "with a tenth of the values missing was looked at on these and on car, satimage, adult, wdbc and vote",
     ),

@@ -7,22 +7,27 @@ namespace fanbayes::coded_trees {
 namespace {
 
 constexpr size_t ROWS_AT_ONCE = 256;
-constexpr size_t MOST_WORDS = 16;  // of a tree; in larger ones rows descend
-
-// For rows in blocks, tree after tree: say(row, tree, first levels of its networks).
-template <typename Say>
-void each_row_and_tree(const Forest& forest, const Columns& columns, size_t n, ThreadPool& pool, Say say) {
-    run(pool, (n + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE, [&](size_t block) {
-        std::vector<size_t> first;
-        for (size_t t = 0; t < forest.n_trees; ++t) {
-            set_first(columns, forest.known + t * forest.n_known, forest.n_known, first);
-            for (size_t i = block * ROWS_AT_ONCE; i < std::min(n, (block + 1) * ROWS_AT_ONCE); ++i) say(i, t, first);
-        }
-    });
-}
+// Of a tree; in larger ones, and where words take so many times the room of the tree, rows descend.
+constexpr size_t MOST_WORDS = 16, MOST_ROOM = 16;
 
 const float* table_of(const Forest& forest, size_t t, size_t node, size_t n_levels) {
     return forest.tables + size_t(forest.first_number[t]) + size_t(forest.network[node]) * n_levels * forest.n_classes;
+}
+
+// Bytes of the nodes of a tree, and bytes that a word of its ends takes at most.
+size_t room_of_tree(const Forest& forest, size_t t) {
+    const size_t of_node = 3 * sizeof(int32_t) + 2 * sizeof(uint64_t) + forest.n_classes * sizeof(float);
+    return size_t(forest.first_node[t + 1] - forest.first_node[t]) * of_node;
+}
+
+size_t room_of_word(const Forest& forest, const Columns& columns, size_t t) {
+    std::vector<uint8_t> is_tested(columns.size());
+    for (int64_t node = forest.first_node[t]; node < forest.first_node[t + 1]; ++node)
+        if (forest.column[node] >= 0) is_tested[size_t(forest.column[node])] = 1;
+    size_t n_codes = 0;
+    for (size_t j = 0; j < columns.size(); ++j)
+        if (is_tested[j]) n_codes += columns.n_codes[j] + size_t(1);
+    return n_codes * sizeof(uint32_t) + MOST_ENDS * (forest.n_known > 0 ? 1 : forest.n_classes) * sizeof(float);
 }
 
 }  // namespace
@@ -45,7 +50,9 @@ void Ends::add_tree(const Forest& forest, const Columns& columns, size_t t) {
     std::vector<size_t> ends;
     for (size_t node = size_t(forest.first_node[t]); node < size_t(forest.first_node[t + 1]); ++node)
         if (is_end(node)) ends.push_back(node);
-    if (ends.size() > MOST_WORDS * MOST_ENDS) return;
+    const size_t n_words = (ends.size() + MOST_ENDS - 1) / MOST_ENDS;
+    if (n_words > MOST_WORDS || n_words * room_of_word(forest, columns, t) > MOST_ROOM * room_of_tree(forest, t))
+        return;
     for (size_t k = 0; k < ends.size(); k += MOST_ENDS)
         add_word(forest, columns, t,
                  {ends.begin() + ptrdiff_t(k), ends.begin() + ptrdiff_t(std::min(k + MOST_ENDS, ends.size()))});
@@ -93,7 +100,8 @@ void Ends::keep(const Word& word, const uint8_t* codes, size_t n, uint32_t* left
     std::fill(left, left + n, word.all);
     for (size_t k = word.first_test; k < word.first_test + word.n_tests; ++k) {
         const Test& test = tests_[k];
-        kernel->keep_ends(codes + test.column * n, tables_.data() + test.table, int64_t(test.n_codes), left, int64_t(n));
+        kernel->keep_ends(codes + test.column * n, tables_.data() + test.table, int64_t(test.n_codes), left,
+                          int64_t(n));
     }
 }
 
@@ -205,20 +213,27 @@ void find_scores(const Forest& forest, const Ends& ends, const Columns& columns,
 void add_terms(const Forest& forest, const Columns& columns, const uint8_t* codes, size_t n, double* out,
                ThreadPool& pool) {
     const size_t K = forest.n_classes, M = columns.size();
-    each_row_and_tree(forest, columns, n, pool, [&](size_t i, size_t t, const std::vector<size_t>& first) {
-        const uint8_t* row = codes + i * M;
-        double* to = out + i * M * K;
-        const size_t end = descend(
-            forest, size_t(forest.first_node[t]), [row](size_t j) { return row[j]; },
-            [&](size_t node, size_t next) {
-                double* of_column = to + size_t(forest.column[node]) * K;
-                for (size_t c = 0; c < K; ++c)
-                    of_column[c] += double(forest.values[next * K + c]) - double(forest.values[node * K + c]);
-            });
-        each_term(columns, forest.known + t * forest.n_known, forest.n_known, first,
-                  table_of(forest, t, end, first.back()), K, row, [&](size_t j, const float* p) {
-                      for (size_t c = 0; c < K; ++c) to[j * K + c] += double(p[c]);
-                  });
+    run(pool, (n + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE, [&](size_t block) {
+        std::vector<size_t> first;
+        for (size_t t = 0; t < forest.n_trees; ++t) {
+            const int32_t* known = forest.known + t * forest.n_known;
+            set_first(columns, known, forest.n_known, first);
+            for (size_t i = block * ROWS_AT_ONCE; i < std::min(n, (block + 1) * ROWS_AT_ONCE); ++i) {
+                const uint8_t* row = codes + i * M;
+                double* to = out + i * M * K;
+                const size_t end = descend(
+                    forest, size_t(forest.first_node[t]), [row](size_t j) { return row[j]; },
+                    [&](size_t node, size_t next) {
+                        double* of_column = to + size_t(forest.column[node]) * K;
+                        for (size_t c = 0; c < K; ++c)
+                            of_column[c] += double(forest.values[next * K + c]) - double(forest.values[node * K + c]);
+                    });
+                each_term(columns, known, forest.n_known, first, table_of(forest, t, end, first.back()), K, row,
+                          [&](size_t j, const float* p) {
+                              for (size_t c = 0; c < K; ++c) to[j * K + c] += double(p[c]);
+                          });
+            }
+        }
     });
 }
 

@@ -131,13 +131,13 @@ struct Forest {
     size_t n_trees, n_known, n_classes;
 };
 
-// In which node rows end, of trees that are not too large, without a step from node to node (after QuickScorer, Lucchese
-// et al. 2015).
+// In which node rows end, of trees that are not too large, without a step from node to node (after QuickScorer,
+// Lucchese et al. 2015).
 //
 // The nodes in which a row can end are bits of words, MOST_ENDS each. A node and a code leave those that are not below
-// it, and of the others those to which the code leads; what all nodes leave is one bit of one word. Nodes that look at the same
-// column share a table of words by code, so a row takes a look-up for each column of a word, and no branch that is hard
-// to foresee.
+// it, and of the others those to which the code leads; what all nodes leave is one bit of one word. Nodes that look at
+// the same column share a table of words by code, so a row takes a look-up for each column of a word, and no branch
+// that is hard to foresee.
 class Ends {
     struct Test {
         size_t column, table, n_codes;  // where the words of its codes begin
@@ -163,8 +163,8 @@ class Ends {
     Ends(const Forest& forest, const Columns& columns);
     // Whether the tree is small enough.
     bool knows(size_t t) const { return first_word_[t] < first_word_[t + 1]; }
-    // For `n` rows, a multiple of TREE_ROWS, of `codes` (n_columns, n); `left` is room to work in, (n,): their nodes, or
-    // what the trees say, added to `sums` (n_classes, n).
+    // For `n` rows, a multiple of TREE_ROWS, of `codes` (n_columns, n); `left` is room to work in, (n,): their nodes,
+    // or what the trees say, added to `sums` (n_classes, n).
     void find(size_t t, const uint8_t* codes, size_t n, uint32_t* left, int32_t* nodes) const;
     void add_values(size_t t, const uint8_t* codes, size_t n, uint32_t* left, double* sums) const;
 };

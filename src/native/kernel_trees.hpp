@@ -81,9 +81,7 @@ template <int W>
 struct Singles {
     typedef float Anywhere __attribute__((vector_size(W * 4), aligned(4)));
     using Sum = Vector<W>;
-    ALWAYS_INLINE Sum of(const float* p) {
-        return __builtin_convertvector(*reinterpret_cast<const Anywhere*>(p), Sum);
-    }
+    ALWAYS_INLINE Sum of(const float* p) { return __builtin_convertvector(*reinterpret_cast<const Anywhere*>(p), Sum); }
     ALWAYS_INLINE Sum load(const double* p) { return fanbayes::load<W>(p); }
     ALWAYS_INLINE void store(double* p, Sum x) { fanbayes::store<W>(p, x); }
 };

@@ -216,6 +216,7 @@ def _cross_validate(
     from fanbayes.evaluation.peers import PEERS, class_shares, peer
 
     dataset = read_labelled(source, target, reading, **columns)
+    informed = settings["missing"] == "informative"
     note_training_traps(dataset, settings["missing"] or "ignorable")
     n_labelled = int(dataset.labelled.sum())
     if n_labelled < folds:
@@ -229,11 +230,11 @@ def _cross_validate(
         found = cross_validate(classifiers, dataset, folds, seed, report)
     shares = found.pop(SHARES)
     of_shares = [f"{MEASURES[key]} {e.value:.4f}" for key, e in shares.estimates().items() if e and key in _OF_SHARES]
-    treated = ", continuous columns discretised" if settings["discretize"] else ""
-    treated += ", our models learning from whether a value is missing" if settings["missing"] else ""
+    discretised = ", continuous columns discretised" if settings["discretize"] else ""
     about = [
         f"{len(dataset.y)} rows, {len(dataset.kinds)} features, classes {shortened(dataset.classes, 12)}.",
-        f"Stratified {folds}-fold cross-validation{_chosen_by(classifiers)}, seed {seed}{treated}.",
+        f"Stratified {folds}-fold cross-validation{_chosen_by(classifiers)}, seed {seed}{discretised}.",
+        *([f"Whether a value is missing counts as well{', but not for others' if peers else ''}."] if informed else []),
         f"Class shares alone, whatever the row: {', '.join(of_shares)}.",
         *_about_peers(peers),
     ]
@@ -242,6 +243,8 @@ def _cross_validate(
         "rows": len(dataset.y),
         "classes": dataset.classes,
         "folds": folds,
+        "discretize": settings["discretize"] is not None,
+        "informative_missing": informed,
         "class_shares": in_json(shares),
     }
     return Evaluation(about, found, differences(found), summary)

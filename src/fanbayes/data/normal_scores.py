@@ -21,6 +21,7 @@ FURTHEST = 8.0
 NEAREST = 1e-9
 # Values that are further out are taken to be there.
 FURTHEST_VALUE = 1e6
+_LEAST_STEP = 1e-12  # between knots
 _LEAST_RANK = 1e-15  # so that scores are finite however unequal the weights
 
 
@@ -37,7 +38,8 @@ def learn_scores(numbers: Floats, weights: Floats) -> Floats:
 
 def are_knots(knots: Floats) -> bool:
     """Whether an array of numbers can be knots: finite, within bounds, increasing."""
-    return bool((np.abs(knots) <= 2 * FURTHEST_VALUE).all() and (np.diff(knots, axis=-1) > 0).all())
+    steps = np.diff(knots, axis=-1)
+    return bool((np.abs(knots) <= 2 * FURTHEST_VALUE).all() and (steps > 0).all() and (steps[:, 0] > _LEAST_STEP).all())
 
 
 def to_scores(numbers: Floats, knots: Floats) -> Floats:

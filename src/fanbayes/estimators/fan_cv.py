@@ -52,8 +52,9 @@ class FANClassifierCV(TableClassifier):
     Such members are not joint distributions, so a missing value cannot just be left out of the product. Where a column
     is missing in fewer than one of twenty training cases, p(c | x) is the mean over the values that it may have, given
     the others, under a FAN that was chosen for it (`imputer_`; `fanbayes.learning.completion`): exactly if all that is
-    missing has few combinations of values, else over 16 to 64 points. In columns that are missing more often it is
-    left out, in training as in prediction. A row in which everything is missing gets `class_prior_`.
+    missing has few combinations of values, else over 16 to 64 points, up to 256 where classes are many. In columns
+    that are missing more often it is left out, in training as in prediction. A row in which everything is missing gets
+    `class_prior_`.
 
     It has no intervals (`draw_parameters` of `FANClassifier`): an average is no distribution whose parameters could be
     drawn. Fits with ``sample_weight=rng.exponential(size=n_samples)`` show how far probabilities depend on the rows.
@@ -113,7 +114,7 @@ class FANClassifierCV(TableClassifier):
 
     Notes
     -----
-    A row with missing values that are filled in costs as much as up to 64 others. Members are for prediction: `sample`
+    A row with missing values that are filled in costs as much as so many others. Members are for prediction: `sample`
     draws from the network that fills in missing values, a joint distribution.
 
     In explanations, "member" is the number of the member that adds most to the probability of the class in the linear

@@ -102,7 +102,7 @@ class Imputer {
     if (filled.length === 0) return { completions: [{ weight: 1, ...row }], isEmpty };
     const states = softmax(network.logStates(row));
     const combinations = filled.reduce((sum, i) => sum + Math.log(network.levels[i]), 0);
-    const isExact = filled.every((i) => i < network.nCodes) && combinations < Math.log(this.most_combinations + 0.5);
+    const isExact = filled.every((i) => i < network.nCodes) && combinations < Math.log(this.most_points + 0.5);
     const completions = isExact ? this.allValues(row, filled, states) : this.spread(row, filled, states);
     return { completions, isEmpty };
   }
@@ -127,11 +127,10 @@ class Imputer {
   spread(row, filled, states) {
     const { network } = this;
     const { numeric, place, levels, nCodes, nCells: K, cell_of, class_of } = network;
-    const doublings = Math.ceil(Math.log2(Math.max(filled.length, 2) / 2) - 1e-9);
-    const { states: middles, parts, normal } = this.points[Math.min(doublings, this.points.length - 1)];
-    const n = middles.length;
     const ofClass = new Float64Array(network.nClasses);
     states.forEach((p, s) => (ofClass[class_of[s]] += p));
+    const { states: middles, parts, normal } = this.pointsOf(filled, ofClass);
+    const n = middles.length;
     const tilted = states.map((p, s) => p / Math.sqrt(Math.max(ofClass[class_of[s]], 1e-300)));
     const chosen = Array.from(middles, (part) => quantileOf(tilted, part));
     const count = new Float64Array(network.nClasses);
@@ -152,6 +151,17 @@ class Imputer {
       }
       return { weight: ofClass[c] / count[c] / total, codes, numbers };
     });
+  }
+
+  // The more missing values, levels of these or probable classes, the more points.
+  pointsOf(filled, ofClass) {
+    const { points, enough_for, most_points, levels } = this;
+    const doublings = (size) => Math.ceil(Math.log2(Math.max(size / enough_for, 1)) - 1e-6);
+    const mostLevels = Math.max(0, ...filled.filter((i) => i < this.network.nCodes).map((i) => this.network.levels[i]));
+    const classes = ofClass.reduce((sum, p) => sum + Math.sqrt(p), 0) ** 2;
+    const isEnough = points.findIndex(({ states }) => states.length >= most_points);
+    const forValues = Math.min(doublings(Math.max(filled.length, mostLevels / levels)), isEnough);
+    return points[Math.max(forValues, Math.min(doublings(classes), points.length - 1))];
   }
 
   logLevel(i, v, cell) {

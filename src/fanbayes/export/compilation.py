@@ -26,7 +26,16 @@ from fanbayes.export.compiled import (
     CompiledView,
     Ints,
 )
-from fanbayes.learning.completion import FEWEST_POINTS, MOST_POINTS, latin_hypercube, middles
+from fanbayes.learning.completion import (
+    ENOUGH_FOR,
+    FEWEST_POINTS,
+    LEVELS,
+    MOST_FOR_CLASSES,
+    MOST_POINTS,
+    doubled,
+    latin_hypercube,
+    middles,
+)
 from fanbayes.learning.ensembles.average import FURTHEST, Average
 from fanbayes.learning.ensembles.coded_trees import ForestPredictor
 from fanbayes.learning.ensembles.members import Fit, MemberNetwork
@@ -154,17 +163,25 @@ def _average(average: Average, views: _Views) -> CompiledAverage:
         pool.share,
         FLOOR,
         average.class_prior,
-        CompiledImputer(network, imputer.fills.astype(np.uint8), MOST_POINTS, _points(n_filled)),
+        CompiledImputer(
+            network,
+            imputer.fills.astype(np.uint8),
+            _points(n_filled, len(average.class_prior)),
+            ENOUGH_FOR,
+            MOST_POINTS,
+            LEVELS,
+        ),
     )
 
 
-def _points(n_filled: int) -> tuple[CompiledPoints, ...]:
-    """Of two missing values, and of each doubling of their number until there are no more points."""
-    found = []
-    for k in range((MOST_POINTS // FEWEST_POINTS).bit_length()):
-        n = FEWEST_POINTS * 2**k
-        parts = latin_hypercube(n_filled if n == MOST_POINTS else 2 ** (k + 1), n)
+def _points(n_filled: int, n_classes: int) -> tuple[CompiledPoints, ...]:
+    """As many as rows that lack up to so many values may take."""
+    most = max(MOST_POINTS, int(doubled(np.array(float(n_classes)), MOST_FOR_CLASSES)))
+    found, n, n_missing = [], FEWEST_POINTS, ENOUGH_FOR
+    while n <= most:
+        parts = latin_hypercube(n_filled if n >= MOST_POINTS else n_missing, n)
         found.append(CompiledPoints(parts, ndtri(parts), middles(n)))
+        n, n_missing = 2 * n, 2 * n_missing
     return tuple(found)
 
 

@@ -182,13 +182,13 @@ class CompiledForest:
 
 @dataclass(frozen=True)
 class CompiledPoints:
-    """Points that stand for a row with missing values, a Latin hypercube.
+    """Points that stand for a row with missing values, a Latin hypercube; those of a class share p(c | x).
 
     Attributes
     ----------
     parts : (n_missing, n_points), the part of its distribution that each missing value takes, in their order
     normal : (n_missing, n_points), quantiles of the standard normal distribution at these
-    states : (n_points,), the part of p(s | x) that each takes
+    states : (n_points,), the part of q(s) of (M2) that each takes
     """
 
     parts: Floats
@@ -204,14 +204,18 @@ class CompiledImputer:
     ----------
     network : CompiledNetwork
     fills : uint8 (n_columns,), 1 for columns that are filled in
-    most_combinations : of missing values that are discrete: as many are all taken, weighted
-    points : else, those of up to 2 missing values, of up to 4 and so on, the last ones of all that are more
+    points : by their number, each twice as many as those before
+    enough_for : values or classes that the first are enough for
+    most_points : for the sake of missing values; so many combinations of discrete ones are all taken, weighted
+    levels : of a missing value, that count as a value
     """
 
     network: CompiledNetwork
     fills: NDArray[np.uint8]
-    most_combinations: int
     points: tuple[CompiledPoints, ...]
+    enough_for: int
+    most_points: int
+    levels: int
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ they are fixed points, a Latin hypercube: the k-th takes the state in the middle
 
 and every feature that is missing the middle of another part of p(x_i | s). Points of a class c share the weight
 p(c | x_obs), and by (M2) improbable classes have points as well: where the classes are far apart, a mean without any
-would tell that the class is impossible. The more values a row lacks, the more points it takes (`n_points`). They are
+would tell that the class is impossible. (Of a class that has none, the weight goes to the others.) The more values a
+row lacks, the more levels these have and the more classes are possible, the more points it takes (`n_points`). They are
 the same for all rows, so what is predicted of a row depends on that row alone.
 
 Not every missing value is filled in. In a column that is often missing in training, members have learnt what to make
@@ -38,14 +39,19 @@ from fanbayes.model.network import Network
 
 Arrays = tuple[Ints, Floats, Ints, Floats]  # row, weight, codes and numbers of completions
 
-# Points where up to two values are missing, and most of them: twice as many for each doubling of the missing values.
-# The mean Kullback-Leibler divergence from what 1,024 points say, in thousandths of a nat, with one, two, four and
-# eight values missing, is .2, .7, .8, 1.7 on diabetes, glass, credit-g and vehicle; .1, 1.0, .4, .6 on segment,
-# waveform-21 and kr-vs-kp; 1.4 and 1.4 on simulated rows of two numbers that tell two classes apart almost surely. With
-# 64 points throughout and no (M2) it is .0, .1, .4, 1.5; .0, .1, .5, .7; .4 and 1.2, in more than twice the time.
-FEWEST_POINTS, MOST_POINTS = 16, 64
-# Of the first 1,000 seeds, those with the least discrepancy in as many dimensions as so many points are used for.
-_SEEDS = {16: 10, 32: 171, 64: 329}
+# Least number of points, and most for the sake of missing values, and of classes. How far predictions are from those
+# of 1,024 points, as the mean Kullback-Leibler divergence in thousandths of a nat, beside that of 64 points for all
+# rows and no (M2), which took more than twice the time:
+#
+#     values missing                               1         2         4         8
+#     diabetes, glass, credit-g and vehicle     .2  .0    .5  .1    .8  .4   1.4 1.5
+#     segment, waveform-21 and kr-vs-kp         .0  .0    .4  .1    .2  .5    .5  .7
+#     two classes far apart (simulated)        2.1  .4   1.4 1.2
+FEWEST_POINTS, MOST_POINTS, MOST_FOR_CLASSES = 16, 64, 256
+# Values and classes that the least number is enough for, and levels of a value that count as one of these.
+ENOUGH_FOR, LEVELS = 2, 8
+# Of the first 1,000 seeds, those of the least centred discrepancy in 2, 4, 8, 8 and 8 dimensions beside the states.
+_SEEDS = {16: 37, 32: 171, 64: 741, 128: 871, 256: 92}
 # Share of the cases in which a column is missing from which on it is left out. To fill in everything cost four of ten
 # sets with such columns 0.01 to 0.13 in log loss, to leave out everything is what (M1) is for.
 OFTEN = 0.05
@@ -97,13 +103,31 @@ def missing_cells(table: EncodedTable) -> Mask:
 
 def blocks(rows: Ints, n_columns: int) -> Iterator[Ints]:
     """Rows with missing values, so many at a time that their completions need little memory."""
-    step = max(1, _CELLS_AT_ONCE // (MOST_POINTS * max(1, n_columns)))
+    step = max(1, _CELLS_AT_ONCE // (MOST_FOR_CLASSES * max(1, n_columns)))
     return (rows[at : at + step] for at in range(0, len(rows), step))
 
 
-def n_points(n_missing: Ints, most: int = MOST_POINTS) -> Ints:
-    """How many points stand for rows that lack so many values (n_rows,)."""
-    doublings = np.ceil(np.log2(np.maximum(n_missing, 2) / 2)).astype(np.intp)
+def n_points(missing: Mask, n_levels: Ints, of_class: Floats, most: int = MOST_POINTS) -> Ints:
+    """How many points stand for each row (n_rows,).
+
+    The effective number of classes is that of Renyi's entropy of order 1/2, which goes with (M2).
+
+    Parameters
+    ----------
+    missing : (n_rows, n_columns), the discrete ones first
+    n_levels : (n_discrete,)
+    of_class : p(c | x_obs) (n_rows, n_classes)
+    most : for the sake of missing values
+    """
+    levels = np.where(missing[:, : len(n_levels)], n_levels, 0).max(axis=1, initial=0)
+    classes = np.sqrt(of_class).sum(axis=1) ** 2
+    for_values = doubled(np.maximum(missing.sum(axis=1), levels / LEVELS), most)
+    return np.maximum(for_values, doubled(classes, MOST_FOR_CLASSES))
+
+
+def doubled(size: Floats, most: int) -> Ints:
+    """The least number of points, twice as many for each doubling of the size; what is equal may differ by rounding."""
+    doublings = np.ceil(np.log2(np.maximum(size / ENOUGH_FOR, 1.0)) - 1e-6).astype(np.intp)
     return np.minimum(FEWEST_POINTS * 2**doublings, most)
 
 
@@ -140,18 +164,20 @@ class Imputer:
         return fills
 
     def complete(self, table: EncodedTable, pool: ThreadPool, most: int = MOST_POINTS) -> Completions:
-        """Points and weights of (M1), as many as `most` of a row, for every row of a table that is not fused."""
+        """Points and weights of (M1) for every row of a table that is not fused; `most` as in `n_points`."""
         network, layout = self.network, table.layout
         missing = missing_cells(table) & self.fills
         states = softmax(posterior(table, network.terms, "states", pool), axis=1)
+        class_of = network.structure.class_of
+        of_class = np.add.reduceat(states, np.flatnonzero(np.diff(class_of, prepend=-1)), axis=1)
         discrete, continuous = np.split(missing, [layout.n_discrete], axis=1)
         combinations = np.where(discrete, np.log(layout.n_levels), 0.0).sum(axis=1)
         is_exact = ~continuous.any(axis=1) & (combinations < math.log(most + 0.5))
         parts = []
-        points_of = np.where(is_exact, 0, n_points(missing.sum(axis=1), most))
-        for n in np.unique(points_of[~is_exact]).tolist():
-            rows = np.flatnonzero(points_of == n)
-            parts.append(_spread(network, rows, table, missing[rows], states[rows], n))
+        points = np.where(is_exact, 0, n_points(missing, layout.n_levels, of_class, most))
+        for n in np.unique(points[~is_exact]).tolist():
+            rows = np.flatnonzero(points == n)
+            parts.append(_spread(network, rows, table, missing[rows], states[rows], of_class[rows], n))
         rows = np.flatnonzero(is_exact)
         patterns, pattern_of = np.unique(discrete[rows], axis=0, return_inverse=True)
         for k, pattern in enumerate(patterns):
@@ -210,13 +236,14 @@ def _all_values(network: Network, rows: Ints, table: EncodedTable, missing: Ints
     return row, weight.ravel(), codes, table.numbers[row]
 
 
-def _spread(network: Network, rows: Ints, table: EncodedTable, missing: Mask, states: Floats, n: int) -> Arrays:
+def _spread(
+    network: Network, rows: Ints, table: EncodedTable, missing: Mask, states: Floats, of_class: Floats, n: int
+) -> Arrays:
     """Points of the Latin hypercube, those of a class of the same weight."""
     layout, class_of = network.layout, network.structure.class_of
     which = np.cumsum(missing, axis=1) - 1  # of the missing values of its row
     middle, parts = middles(n), latin_hypercube(int(which.max()) + 1, n)
     row = np.repeat(np.arange(len(rows)), n)
-    of_class = np.add.reduceat(states, np.flatnonzero(np.diff(class_of, prepend=-1)), axis=1)  # (n_rows, n_classes)
     tilted = states / np.sqrt(np.maximum(of_class, _LEAST))[:, class_of]  # (M2)
     state = quantile_of(tilted, row, np.tile(middle, len(rows)))
     place = row * of_class.shape[1] + class_of[state]
