@@ -385,3 +385,9 @@ def test_pandas_batches():
     expected = NBClassifier().fit(table, "outcome", "cases")
     new = NEW.to_pandas()
     np.testing.assert_allclose(found.predict_proba(new), expected.predict_proba(new), rtol=1e-12)
+
+
+def test_a_column_that_is_missing_is_told_in_one_line():
+    clf = NBClassifier().fit(TABLE.drop("cases"), "outcome")
+    with pytest.raises(ValueError, match=r"^rows 1 to 160 of the lazy frame: .*now missing: - code$"):
+        clf.predict_proba(NEW.drop("code").lazy())

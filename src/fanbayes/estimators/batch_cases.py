@@ -120,12 +120,12 @@ def checksums(
 
 @contextmanager
 def naming(where: str) -> Iterator[None]:
-    """Say of which rows an error is."""
+    """Say of which rows an error is, in one line."""
     try:
         yield
     except (TypeError, ValueError) as error:
         kind = TypeError if isinstance(error, TypeError) else ValueError
-        raise kind(f"{where}: {error}") from error
+        raise kind(f"{where}: {' '.join(str(error).split())}") from error
 
 
 @dataclass(frozen=True)
