@@ -4,6 +4,7 @@
 #include "columns.hpp"
 #include "discriminative.hpp"
 #include "em.hpp"
+#include "mdl.hpp"
 #include "nb_forest.hpp"
 #include "nb_tree.hpp"
 #include "pairs.hpp"
@@ -741,6 +742,22 @@ struct HeldForest {
 
 // ---------------------------------------------------------------- views
 
+auto cut_rows(In<double, 1> x, In<int32_t, 1> labels, std::optional<In<double, 1>> weights, size_t n_classes) {
+    const size_t n = x.shape(0);
+    require(labels.shape(0) == n && (!weights || weights->shape(0) == n), "a label and a weight a row");
+    for (size_t i = 0; i < n; ++i) {
+        require(0 <= labels.data()[i] && size_t(labels.data()[i]) < n_classes, "a label lies outside of the classes");
+        require(i == 0 || x.data()[i - 1] <= x.data()[i], "rows lie by increasing x");
+    }
+    std::vector<int64_t> found;
+    {
+        nb::gil_scoped_release release;
+        found = mdl::cut_rows({x.data(), labels.data(), weights ? weights->data() : nullptr, n, n_classes});
+    }
+    const size_t n_cuts = found.size();
+    return array_of(std::move(found), {n_cuts});
+}
+
 Out normal_scores(In<double, 2> numbers, In<double, 3> knots, double furthest) {
     const size_t N = numbers.shape(0), M = numbers.shape(1), n_knots = knots.shape(2);
     require(knots.shape(0) == M && knots.shape(1) == 2 && n_knots >= 2 && (n_knots & (n_knots - 1)) == 0,
@@ -1191,6 +1208,7 @@ NB_MODULE(_core, m) {
     m.def("fine_tune", &fine_tune_of, nb::arg("rows"), nb::arg("states"), nb::arg("log_weight"), nb::arg("log_table"),
           nb::arg("numeric"), nb::arg("n_linear"), nb::arg("regression"), nb::arg("factors"), nb::arg("strengths"),
           nb::arg("tolerance"), nb::arg("most_steps"), nb::arg("n_blocks") = 1, nb::arg("pool").none() = nb::none());
+    m.def("cut_rows", &cut_rows, nb::arg("x"), nb::arg("labels"), nb::arg("weights").none(), nb::arg("n_classes"));
     m.def("normal_scores", &normal_scores, nb::arg("numbers"), nb::arg("knots"), nb::arg("furthest"));
     m.def("mix", &mix, nb::arg("numbers"), nb::arg("mixing"));
     m.def("rows_visited", [] { return rows_visited.load(); });

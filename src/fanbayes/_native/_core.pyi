@@ -469,6 +469,14 @@ def star_posterior(
     prior + sum_j independent[x_j].
     """
 
+def cut_rows(
+    x: Floats,  # increasing
+    labels: NDArray[np.int32],
+    weights: Floats | None,  # positive
+    n_classes: int,
+) -> NDArray[np.int64]:
+    """Return the rows right of the cuts of a column, increasing."""
+
 def normal_scores(numbers: Floats, knots: Floats, furthest: float) -> Floats:
     """Return the scores (rows, numbers), linear between knots (numbers, 2, knots), within +-furthest; NaN stays."""
 
