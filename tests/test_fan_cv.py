@@ -788,8 +788,8 @@ def test_groups_count_in_folds_of_the_user_too(kind, few, monkeypatch):
 
 @pytest.mark.parametrize("kind", ["NB forest", "boosted"])
 def test_trees_of_all_rows_know_the_groups(kind, monkeypatch):
-    for name in ("MOST_JUDGED", "ONE_FIT_ABOVE"):
-        monkeypatch.setattr(splits, name, 100)
+    for name, value in {"MOST_JUDGED": 100, "ONE_FIT_ABOVE": 100, "WHOLE": 1.0}.items():
+        monkeypatch.setattr(splits, name, value)
     monkeypatch.setattr(training, "WORTH_ALL_ROWS", 0.0)
     seen = []
     listen(monkeypatch, kind, lambda table, view, n_classes, seed, pool, groups, *_: seen.append((table, groups)))

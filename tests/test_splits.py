@@ -6,7 +6,7 @@ import pytest
 from sklearn.model_selection import GroupKFold, StratifiedKFold
 
 from fanbayes import FANClassifierCV
-from fanbayes.estimators.splits import DEALT_TWICE, MOST_JUDGED, ONE_FIT_ABOVE, read_groups, split_rows, units_of
+from fanbayes.estimators.splits import DEALT_TWICE, MOST_JUDGED, ONE_FIT_ABOVE, WHOLE, read_groups, split_rows, units_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*too few to judge models by")
 
@@ -225,8 +225,12 @@ def test_that_cases_are_too_few_is_said_once():
 
 
 def test_of_many_rows_a_sample_is_judged():
-    n = MOST_JUDGED + 1000
-    X, y = symbols(n), np.arange(n) % 2
+    n = int(WHOLE * MOST_JUDGED)
+    X, y = symbols(n + 1), np.arange(n + 1) % 2
+    _, judged, units = units_by_default(X[:n], y[:n])
+    assert judged.table.n_rows == n
+    assert len(units) == 3
+    n += 1
     rows, judged, units = units_by_default(X, y)
     assert rows.table.n_rows == n
     assert judged.table.n_rows == len(judged.labels) == MOST_JUDGED

@@ -68,9 +68,9 @@ class FANClassifierCV(TableClassifier):
     cv : int, splitter or iterable of (train, test) indices, optional
         How rows are held out. An integer is a number of stratified folds; with fewer than two labelled rows a fold
         there is nothing to judge by, and the only member is naive Bayes. By default five folds, dealt out twice up to
-        1,000 cases, three above 5,000;
-        above 20,000 (less if columns and classes are many) a sample of so many rows is judged on. Where less than three
-        quarters of the cases are learnt from at a time, members are fitted again to all rows.
+        1,000 cases, three above 5,000; above 50,000 (less if columns and classes are many) a sample of 20,000 (or
+        less) is judged on. Where less than three quarters of the cases are learnt from at a time, members are fitted
+        again to all rows.
     memory : int or str, default="1GB"
         What the rows of a table that is read in batches, or lies on a cluster, may take here. Of a larger table it is
         a sample that candidates are judged on, and that fine-tuning, trees, cuts, normal scores, correlations and

@@ -18,9 +18,11 @@ from fanbayes.learning.ensembles.folds import Split, deal
 ONE_FIT_ABOVE = 5_000
 # Up to so many cases are dealt out to the folds twice: how they fall is chance, of which the mean has less.
 DEALT_TWICE = 1_000
-# Of more rows, and of more cells times classes, a sample is judged on.
+# A sample that is judged on has so many rows, fewer where cells times classes would be more than this.
 MOST_JUDGED = 20_000
 MOST_WORK = 3_000_000
+# Of tables up to so many times as large all rows are: that takes no longer than to grow trees on the rest once more.
+WHOLE = 2.5
 
 
 class Labelled(Protocol):
@@ -119,7 +121,7 @@ def units_of(
     most = min(MOST_JUDGED, max(ONE_FIT_ABOVE, MOST_WORK // (n_columns * len(cases.classes))))
     if cv is not None:
         return rows, groups, [(split, seed) for split in split_rows(cv, cases, rows.without_indicators, seed, groups)]
-    if n > most:
+    if n > WHOLE * most:
         order = np.random.default_rng(seed).permutation(len(cases.labels))
         some = np.sort(np.concatenate([order[is_labelled[order]][:most], order[~is_labelled[order]][:most]]))
         rows, groups = rows.only(some), None if groups is None else groups[some]
