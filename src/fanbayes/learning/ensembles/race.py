@@ -157,13 +157,15 @@ class Race:
         self._seen: dict[tuple[Way, int], Fold] = {}  # folds, made when something is to be fitted to them
 
     def look(self, ways: Iterable[Way], units: Iterable[int]) -> None:
-        """Make folds, one after the other: for such short steps of Python threads would only wait."""
+        """Make folds."""
         rows = self.training.rows
-        for way, unit in product(dict.fromkeys(ways), units):
-            if (way, unit) not in self._seen:
-                treatment, missing = way
-                fold = fold_of(rows, treatment, self.units[unit][0], missing)
-                self._seen[way, unit] = fold.completed(self._done[unit])
+
+        def look(place: tuple[Way, int]) -> Fold:
+            (treatment, missing), unit = place
+            return fold_of(rows, treatment, self.units[unit][0], missing).completed(self._done[unit])
+
+        places = [place for place in product(dict.fromkeys(ways), units) if place not in self._seen]
+        self._seen |= dict(zip(places, self.training.each(look, places)))
 
     def folds(self, treatment: Treatment) -> list[Fold]:
         """Of all units, with the indicators that the rows have."""
