@@ -24,6 +24,7 @@ from fanbayes.learning import discriminative
 from fanbayes.learning.ensembles import race, training
 from fanbayes.learning.ensembles.candidates import STRENGTHS, Logistic, library
 from fanbayes.learning.ensembles.judging import Judged, fold_of
+from fanbayes.learning.ensembles.parallel import one_by_one
 from fanbayes.learning.ensembles.pool import FLOOR, fit_pool
 from fanbayes.learning.ensembles.race import Candidate
 from fanbayes.learning.ensembles.training import _best, n_steps
@@ -679,7 +680,7 @@ def test_the_best_candidates_are_pooled():
     told = [(1 - share) * rng.dirichlet(np.ones(3), 200) + share * np.eye(3)[labels] for share in (0.1, 0.5, 0.3, 0.4)]
     for several, most, first in ((told, 6, 1), (told, 2, 1), ([flat, certain], 6, 1)):
         candidates = [Candidate("NB", "none", None, k, 0, (), p) for k, p in enumerate(several)]
-        members, pool, log_score = _best(candidates, judged, prior, most)
+        members, pool, log_score = _best(candidates, judged, prior, most, one_by_one)
         assert members[0].size == first
         assert 1 <= len(members) <= min(most, len(several))
         assert (np.diff(pool.weights[:-1]) <= 0).all()

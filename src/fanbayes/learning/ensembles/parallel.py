@@ -23,6 +23,11 @@ def parallel_map(n: int) -> Iterator[Map]:
         yield partial(_map, pool, n)
 
 
+def one_by_one(function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+    """A `map` on the calling thread."""
+    return [function(item) for item in items]
+
+
 def _map(pool: ThreadPoolExecutor, n: int, function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
     """Results of the items; the calling thread is one of the n, those that cannot be had are done without."""
     results: list[Any] = [None] * len(items)

@@ -11,17 +11,16 @@ can say against it, and so the probability of no class is 0.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp
-from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import nnls
 from scipy.special import softmax
 
 from fanbayes.arrays import AnyInts, Floats
-from fanbayes.learning.ensembles.stacking import ALPHA, stack
+from fanbayes.learning.ensembles.parallel import Map, one_by_one
+from fanbayes.learning.ensembles.stacking import ALPHA, MOST_STEPS, TOLERANCE, stack
 
 FLOOR = exp(-12)
 # How much it costs an exponent to differ from the weight of the linear pool, in cases.
@@ -30,7 +29,6 @@ SHRINK_EXPONENTS = 10.0
 SHARE_ALPHA = 1.0
 # Parts of the rows, each of which is predicted by the pools of the others, to find the share.
 _PARTS = 4
-_MOST_STEPS = 200
 
 
 @dataclass(frozen=True)
@@ -62,7 +60,7 @@ class Pool:
 
 
 def fit_pool(
-    p: Floats, labels: AnyInts, cases: Floats, key: AnyInts, alpha: float | Floats = ALPHA
+    p: Floats, labels: AnyInts, cases: Floats, key: AnyInts, alpha: float | Floats = ALPHA, each: Map = one_by_one
 ) -> tuple[Pool, float]:
     """The pool that gives the labels of rows that the members have not seen the highest probability, and its log score.
 
@@ -75,17 +73,22 @@ def fit_pool(
     cases : (n_rows,), weights of the rows
     key : (n_rows,), any numbers, equal for equal rows: which part they are in, to find the share
     alpha : cases that are added to every member of the linear pool, or to each, (n_members,)
+    each : `map`, perhaps over threads
     """
     part = key % _PARTS
+
+    def without(k: int) -> Pool:
+        others = part != k
+        return _pools(p[:, others], labels[others], cases[others], alpha) if others.any() else _equal(len(p))
+
+    *pools, pool = each(without, range(_PARTS + 1))  # the last one of all rows
     pooled = np.empty((len(labels), 2))  # probabilities of the labels under both pools of the other parts
-    for k in range(_PARTS):
-        here, others = part == k, part != k
-        pool = _pools(p[:, others], labels[others], cases[others], alpha) if others.any() else _equal(len(p))
-        found = (pool.linear(p[:, here]), pool.log_linear(p[:, here]))
+    for k, of_others in enumerate(pools):
+        here = part == k
+        found = (of_others.linear(p[:, here]), of_others.log_linear(p[:, here]))
         pooled[here] = np.stack([q[np.arange(len(q)), labels[here]] for q in found], axis=1)
     pooled = np.maximum(pooled, FLOOR**2)
     share = float(stack(np.log(pooled), cases, SHARE_ALPHA)[0])
-    pool = _pools(p, labels, cases, alpha)
     log_score = float(cases @ np.log(pooled @ [share, 1 - share]) / cases.sum())
     return Pool(pool.weights, pool.exponents, share), log_score
 
@@ -102,22 +105,45 @@ def _pools(p: Floats, labels: AnyInts, cases: Floats, alpha: float | Floats) -> 
 
 
 def _exponents(log_q: Floats, labels: AnyInts, cases: Floats, weights: Floats) -> Floats:
-    """Exponents of (A2) that maximise its log score less SHRINK_EXPONENTS / 2 |w - v|^2: a concave problem."""
+    """Exponents of (A2) that maximise its log score less SHRINK_EXPONENTS / 2 |w - v|^2: a concave problem.
+
+    By Newton's method: every step goes towards the w >= 0 that are best for the second-order expansion around the last
+    ones. With l_n = log q(. | x_n) and G the pool, the gradient of the loss is
+    ``sum_n cases_n (E_G l_n - l_n(y_n)) + SHRINK_EXPONENTS (w - v)``, its second derivative
+    ``sum_n cases_n Cov_G(l_n) + SHRINK_EXPONENTS I``.
+    """
     n_members, n_rows, n_classes = log_q.shape
     flat = log_q.reshape(n_members, -1)
     rows = np.arange(n_rows)
-    of_truth = log_q[:, rows, labels] @ cases  # (n_members,)
+    of_truth = log_q[:, rows, labels]
 
-    def loss(w: Floats) -> tuple[float, Floats]:
+    def expansion(w: Floats) -> tuple[float, Floats, Floats]:
+        """Loss, gradient and second derivative."""
         z = (w @ flat).reshape(n_rows, n_classes)
         z -= z.max(axis=1, keepdims=True)
         q = np.exp(z)
         total = q.sum(axis=1, keepdims=True)
-        q *= cases[:, None] / total
+        q /= total
         away = w - weights
-        value = cases @ (np.log(total[:, 0]) - z[rows, labels]) + 0.5 * SHRINK_EXPONENTS * away @ away
-        return float(value), flat @ q.ravel() - of_truth + SHRINK_EXPONENTS * away
+        loss = cases @ (np.log(total[:, 0]) - z[rows, labels]) + 0.5 * SHRINK_EXPONENTS * away @ away
+        mean = (log_q * q).sum(axis=2)  # E_G l_n (n_members, n_rows)
+        gradient = (mean - of_truth) @ cases + SHRINK_EXPONENTS * away
+        squares = (flat * (cases[:, None] * q).ravel()) @ flat.T
+        # Between members that say the same there is no curvature but that of rounding, of either sign.
+        least = max(SHRINK_EXPONENTS, 1e-12 * np.trace(squares))
+        return float(loss), gradient, squares - (mean * cases) @ mean.T + least * np.eye(n_members)
 
-    options: Any = {"maxiter": _MOST_STEPS, "ftol": 1e-9}
-    bounds: Sequence[tuple[float, None]] = [(0.0, None)] * n_members
-    return np.asarray(minimize(loss, weights, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x)
+    w = weights
+    loss, gradient, curvature = expansion(w)
+    for _ in range(MOST_STEPS):
+        root = np.linalg.cholesky(curvature)
+        step = nnls(root.T, np.linalg.solve(root, curvature @ w - gradient))[0] - w
+        fall = -float(gradient @ step)
+        if fall <= TOLERANCE * cases.sum():
+            break
+        length = 1.0
+        while (found := expansion(w + length * step))[0] > loss - 0.1 * length * fall:
+            length /= 2
+        w = w + length * step
+        loss, gradient, curvature = found
+    return w

@@ -37,6 +37,7 @@ def stack(log_scores: Floats, cases: Floats, alpha: float | Floats = ALPHA) -> F
     n_members = p.shape[1]
     alpha = np.broadcast_to(alpha, (n_members,))
     total = cases.sum() + alpha.sum()
+    least = np.diag(np.maximum(alpha, 1e-12 * total))  # not less than the rounding of very many cases
 
     def objective(v: Floats) -> float:
         return float(cases @ np.log(p @ v) + alpha @ np.log(v) - total * v.sum())
@@ -45,7 +46,7 @@ def stack(log_scores: Floats, cases: Floats, alpha: float | Floats = ALPHA) -> F
     for _ in range(MOST_STEPS):
         r = p * v / (p @ v)[:, None]
         gradient = cases @ r + alpha - total * v
-        step = np.linalg.solve((r.T * cases) @ r + np.diag(alpha), gradient)
+        step = np.linalg.solve((r.T * cases) @ r + least, gradient)
         rise = float(gradient @ step)
         if rise <= TOLERANCE * total:
             v = v * (1 + step)

@@ -22,6 +22,7 @@ from fanbayes.learning.ensembles.candidates import AnyFamily, Effort, Family
 from fanbayes.learning.ensembles.folds import Split
 from fanbayes.learning.ensembles.judging import Judged
 from fanbayes.learning.ensembles.members import Fit, Member
+from fanbayes.learning.ensembles.parallel import Map
 from fanbayes.learning.ensembles.pool import FLOOR, Pool, fit_pool
 from fanbayes.learning.ensembles.race import TREES, Candidate, Place, Training, find_candidates
 from fanbayes.learning.ensembles.stacking import ALPHA, stack, weightiest
@@ -70,7 +71,7 @@ def fit_average(
     fills = seldom_missing(rows.table, rows.schema)
     most = _MOST_MEMBERS[effort]
     candidates, judged, imputer_size = find_candidates(training, units, families, fills, most)
-    members, pool, log_score = _best(candidates, judged, _class_prior(rows), most)
+    members, pool, log_score = _best(candidates, judged, _class_prior(rows), most, training.each)
     weight = rows.table.labelled_only().total_weight
     is_whole = rows is training.all_rows and training.elsewhere is None
     keep = is_whole and all(_labelled_weight(rows, train) >= MOST_ROWS * weight for (train, _), _ in units)
@@ -139,7 +140,7 @@ def _labelled_weight(rows: TrainingTable, weights: Floats) -> float:
 
 
 def _best(
-    candidates: Sequence[Candidate], judged: Judged, prior: Floats, most: int
+    candidates: Sequence[Candidate], judged: Judged, prior: Floats, most: int, each: Map
 ) -> tuple[list[Candidate], Pool, float]:
     """Candidates that matter, the weightiest first, how they and the classes' shares are pooled, and its log score."""
     rows = np.arange(len(judged.rows))
@@ -151,7 +152,7 @@ def _best(
     chosen = weightiest(stack(log_truth, cases, alpha), most)
     kept = [candidates[k] for k in chosen]
     p = np.stack([*(c.p for c in kept), np.tile(prior, (len(rows), 1))])
-    pool, log_score = fit_pool(p, judged.labels, cases, judged.key, np.append(alpha[chosen], ALPHA))
+    pool, log_score = fit_pool(p, judged.labels, cases, judged.key, np.append(alpha[chosen], ALPHA), each)
     order = np.argsort(-pool.weights[:-1], kind="stable")
     full = np.append(order, len(kept))
     return [kept[k] for k in order], Pool(pool.weights[full], pool.exponents[full], pool.share), log_score
