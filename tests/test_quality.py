@@ -1,6 +1,7 @@
 """The comparison with other classifiers: what it does to tables, how it stacks, and all of it on toys."""
 
 import json
+import re
 import sys
 from dataclasses import replace
 from functools import partial
@@ -269,6 +270,9 @@ def test_a_toy_suite_from_tables_to_pages(tmp_path):
         ("d", {"fm"}),
     ]
     assert {goal["reached"]["all"] and goal["reached"]["all"]["met"] for goal in found["goals"]} == {None, True, False}
+    reached = {goal["what"]: goal["reached"]["all"] for goal in found["goals"]}
+    told = reached["3. Complete tables: place by mean rank"]["text"]
+    assert re.fullmatch(r"\d of 5 \(mean rank \d\.\d\d; [\w -]+ \d\.\d\d, p = [\d.]+\)", told)
     assert {one["method"]: one["n_failed"] for one in found["scopes"][0]["standings"]}["svm"] == 1
     assert found["failures"][0]["why"].startswith("ValueError: too many rows")
     assert [one["key"] for one in found["scenarios"]] == [*AT_TEST, "rows50", "noise10"]

@@ -14,6 +14,11 @@ from settings import SCENARIOS, name_of
 from fanbayes.study.cards import Card
 
 LARGE = 10_000
+# What p is where an answer names another method.
+CHANCE = (
+    "p beside another method: whether the two can be told apart at all, by the signed-rank test over groups, on one "
+    "dataset by its own test; uncorrected."
+)
 
 
 @dataclass(frozen=True)
@@ -122,7 +127,8 @@ def beside_best_peer(ours: str, measure: str, view: View) -> Answer | None:
         return None
     best = max(peers, key=means.__getitem__)
     gain = means[ours] - means[best]
-    return Answer(gain, f"{gain:+.2f} ({means[ours]:.2f}; {name_of(best)} {means[best]:.2f})")
+    chance = _chance(view.results, ours, best, measure, view)
+    return Answer(gain, f"{gain:+.2f} ({means[ours]:.2f}; {name_of(best)} {means[best]:.2f}{chance})")
 
 
 def place(ours: str, scenario: str, view: View) -> Answer | None:
@@ -133,7 +139,15 @@ def place(ours: str, scenario: str, view: View) -> Answer | None:
     own = ranks.pop(ours)
     best = min(ranks, key=ranks.__getitem__)
     number = 1 + sum(rank < own for rank in ranks.values())
-    return Answer(number, f"{number} of {len(ranks) + 1} (mean rank {own:.2f}; {name_of(best)} {ranks[best]:.2f})")
+    chance = _chance(view.scenarios[scenario], ours, best, "log_loss", view)
+    beside = f"mean rank {own:.2f}; {name_of(best)} {ranks[best]:.2f}{chance}"
+    return Answer(number, f"{number} of {len(ranks) + 1} ({beside})")
+
+
+def _chance(results: Results, ours: str, other: str, measure: str, view: View) -> str:
+    """The p-value of the signed-rank test over groups, uncorrected: whether the two can be told apart at all."""
+    found = compare(results, ours, other, view.datasets, measure, view.groups)
+    return "" if found is None else f", p = {found.p_value:.2g}"
 
 
 def near_best(ours: str, view: View) -> Answer | None:
@@ -182,7 +196,8 @@ def excess(ours: str, other: str, view: View) -> Answer | None:
     theirs = np.array([view.results[other][name].measures["log_loss"] for name in found.datasets])
     percent = -100 * found.differences / np.maximum(theirs, 1e-9)
     k = int(np.argmax(percent))
-    return Answer(float(percent[k]), f"{percent[k]:+.1f} %, on {found.datasets[k]}")
+    beside = f"{theirs[k] - found.differences[k]:.5f} and {theirs[k]:.5f}, p = {found.p_values[k]:.2g}"
+    return Answer(float(percent[k]), f"{percent[k]:+.1f} %, on {found.datasets[k]} ({beside})")
 
 
 def table_seconds(rows: int, threads: int, view: View) -> Answer | None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from figures import scatter_figure
+from goals import CHANCE
 from settings import CHOICES, COMMAND, SETTINGS
 from summary import Summary
 
@@ -34,6 +35,7 @@ def pages(found: Summary) -> dict[str, str]:
         "scatters": [(other, scatter_figure(found["datasets"], ours, other)) for other in others],
         "table": dataset_table(found),
         "scenario_methods": [s["method"] for s in found["scopes"][0]["standings"]],
+        "chance": CHANCE,
         "choices": CHOICES,
         "settings": SETTINGS,
         "command": COMMAND,
