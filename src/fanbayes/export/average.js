@@ -159,8 +159,8 @@ class Imputer {
     const doublings = (size) => Math.ceil(Math.log2(Math.max(size / enough_for, 1)) - 1e-6);
     const mostLevels = Math.max(0, ...filled.filter((i) => i < this.network.nCodes).map((i) => this.network.levels[i]));
     const classes = ofClass.reduce((sum, p) => sum + Math.sqrt(p), 0) ** 2;
-    const isEnough = points.findIndex(({ states }) => states.length >= most_points);
-    const forValues = Math.min(doublings(Math.max(filled.length, mostLevels / levels)), isEnough);
+    const lastForValues = points.findIndex(({ states }) => states.length >= most_points);
+    const forValues = Math.min(doublings(Math.max(filled.length, mostLevels / levels)), lastForValues);
     return points[Math.max(forValues, Math.min(doublings(classes), points.length - 1))];
   }
 
