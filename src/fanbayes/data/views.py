@@ -275,9 +275,10 @@ def whitening(numbers: Floats, labels: NDArray[np.int32], weights: Floats | None
     np.fill_diagonal(correlation, 1.0)
     values, vectors = np.linalg.eigh(correlation)
     matrix = (vectors / np.sqrt(np.maximum(values, 1e-9))) @ vectors.T / deviation[:, None]
-    spread = np.sqrt(np.einsum("ij,jk,ik->i", matrix.T, _second_moments(z, w), matrix.T))
+    mixed = _native.mix(z, matrix)
+    spread = np.sqrt(np.einsum("nj,nj,n->j", mixed, mixed, w, optimize=False) / n)
     return np.asarray(matrix / np.where(spread > 1e-9, spread, 1.0))  # of a column without values it is 0
 
 
 def _second_moments(z: Floats, w: Floats) -> Floats:
-    return np.asarray(np.einsum("ni,nj,n->ij", z, z, w, optimize=False) / w.sum())
+    return np.asarray(np.einsum("ni,nj->ij", z * w[:, None], z, optimize=False) / w.sum())

@@ -40,10 +40,10 @@ class FANClassifierCV(TableClassifier):
     """Average of FAN models and their relatives, pooled by how they predict rows that they have not seen.
 
     Members are naive Bayes and FANs of several sizes, as EM finds them or fine-tuned to tell the classes apart, on
-    continuous columns as they are, binned, by their normal scores or decorrelated; of few cases logistic regression,
-    which is naive Bayes fine-tuned from where it knows nothing; kernel densities, FANs with one component for each of
-    some training rows; a forest of trees with naive Bayes in their nodes, and boosted trees. Each is the mean of its
-    fits to all folds but one, and together with the classes' shares they are pooled,
+    continuous columns as they are, binned, by their normal scores or, up to 500 of them, decorrelated; of few cases
+    logistic regression, which is naive Bayes fine-tuned from where it knows nothing; kernel densities, FANs with one
+    component for each of some training rows; a forest of trees with naive Bayes in their nodes, and boosted trees.
+    Each is the mean of its fits to all folds but one, and together with the classes' shares they are pooled,
 
     ``p(c | x) = s sum_m v_m p_m(c | x) + (1 - s) prod_m p_m(c | x)^{w_m} / Z(x)``,
 
@@ -177,7 +177,7 @@ class FANClassifierCV(TableClassifier):
         is_split = self.cv is not None and not isinstance(self.cv, (int, np.integer))
         judged, groups, units = units_of(self.cv, cases, rows, seed, all_groups)
         n_cases = judged.table.labelled_only().total_weight
-        about = (bool(rows.schema.continuous), rows.n_classes, n_cases, bool(rows.schema.indicates))
+        about = (len(rows.schema.continuous), rows.n_classes, n_cases, bool(rows.schema.indicates))
         families: list[AnyFamily] = [*library(self.effort, *about), *self._extra_families(cases)]
         n = n_steps(len(units), families, bool(self.kernel_members))
         with parallel_map(self._n_threads()) as each, steps(bool(self.verbose), n) as report:

@@ -40,6 +40,8 @@ LOGISTIC_STRENGTHS = (10.0, 1.0)
 FEW_CASES = 1_000
 # Largest size of models of binned columns, unless the effort is best: larger ones take long, and tell little more.
 MOST_OF_BINS = 4
+# More columns are not decorrelated: that takes the square of their number for every row, and its cube for every fold.
+MOST_DECORRELATED = 500
 
 
 class AnyFamily(Protocol):
@@ -170,7 +172,7 @@ class Rows:
 
 
 def library(
-    effort: Effort, has_numbers: bool, n_classes: int, n_cases: float, has_indicators: bool = False
+    effort: Effort, n_numbers: int, n_classes: int, n_cases: float, has_indicators: bool = False
 ) -> list[Family]:
     """Families to try; the first is generative and sees the columns as they are.
 
@@ -181,9 +183,10 @@ def library(
     n_init = 4 if is_best else 1
     strengths = STRENGTHS if is_best else STRENGTHS[::2] if effort == "default" and is_few else STRENGTHS[2:]
     ways: list[tuple[Treatment, Tying]] = [("none", "none")]
-    if has_numbers:
+    if n_numbers:
         ways = [("mdlp", "none")] if is_best or not is_few else []
-        ways += [("normal_scores", "none"), ("decorrelate", "all")]
+        ways += [("normal_scores", "none")]
+        ways += [("decorrelate", "all")] if n_numbers <= MOST_DECORRELATED else []
     dense = tuple(h for h in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32) if h <= most)
     every_other = tuple(h for h in dense if h in (1, 2, 4, 8, 16, 32))
     sizes = dense if is_best else tuple(h for h in dense if h in (1, 4, 16, 32))
@@ -192,5 +195,5 @@ def library(
         own = [h for h in sizes if is_best or treatment != "mdlp" or h <= MOST_OF_BINS]
         found.append(Family(treatment, tying, strengths, tuple(own), n_init))
     if is_best or (is_few and effort == "default"):
-        found.append(Logistic("normal_scores" if has_numbers else "none", "all", LOGISTIC_STRENGTHS, (1,), 1))
+        found.append(Logistic("normal_scores" if n_numbers else "none", "all", LOGISTIC_STRENGTHS, (1,), 1))
     return found + [replace(family, missing="ignorable") for family in found] if has_indicators else found
