@@ -29,6 +29,8 @@ SHRINK_EXPONENTS = 10.0
 SHARE_ALPHA = 1.0
 # Parts of the rows, each of which is predicted by the pools of the others, to find the share.
 _PARTS = 4
+# Values of the members, of all classes, that a step of Newton's method looks at together.
+_VALUES_AT_ONCE = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -75,13 +77,18 @@ def fit_pool(
     alpha : cases that are added to every member of the linear pool, or to each, (n_members,)
     each : `map`, perhaps over threads
     """
-    part = key % _PARTS
+    part, rows = key % _PARTS, np.arange(len(labels))
+    log_q = np.log(p + FLOOR)
+    log_truth = np.log(np.maximum(p[:, rows, labels].T, FLOOR**2))
 
-    def without(k: int) -> Pool:
+    def fit(k: int) -> Pool:
+        """Of the rows of all parts but k, with a share of one half."""
+        if k == _PARTS:
+            return _pools(log_q, log_truth, labels, cases, alpha)
         others = part != k
-        return _pools(p[:, others], labels[others], cases[others], alpha) if others.any() else _equal(len(p))
+        return _pools(log_q[:, others], log_truth[others], labels[others], cases[others], alpha)
 
-    *pools, pool = each(without, range(_PARTS + 1))  # the last one of all rows
+    pool, *pools = each(fit, [_PARTS, *range(_PARTS)])  # that of all rows takes longest
     pooled = np.empty((len(labels), 2))  # probabilities of the labels under both pools of the other parts
     for k, of_others in enumerate(pools):
         here = part == k
@@ -97,11 +104,11 @@ def _equal(n_members: int) -> Pool:
     return Pool(np.full(n_members, 1 / n_members), np.full(n_members, 1 / n_members), 0.5)
 
 
-def _pools(p: Floats, labels: AnyInts, cases: Floats, alpha: float | Floats) -> Pool:
-    """Weights and exponents, with a share of one half."""
-    rows = np.arange(len(labels))
-    weights = stack(np.log(np.maximum(p[:, rows, labels].T, FLOOR**2)), cases, alpha)
-    return Pool(weights, _exponents(np.log(p + FLOOR), labels, cases, weights), 0.5)
+def _pools(log_q: Floats, log_truth: Floats, labels: AnyInts, cases: Floats, alpha: float | Floats) -> Pool:
+    if not len(labels):
+        return _equal(len(log_q))
+    weights = stack(log_truth, cases, alpha)
+    return Pool(weights, _exponents(log_q, labels, cases, weights), 0.5)
 
 
 def _exponents(log_q: Floats, labels: AnyInts, cases: Floats, weights: Floats) -> Floats:
@@ -113,25 +120,31 @@ def _exponents(log_q: Floats, labels: AnyInts, cases: Floats, weights: Floats) -
     ``sum_n cases_n Cov_G(l_n) + SHRINK_EXPONENTS I``.
     """
     n_members, n_rows, n_classes = log_q.shape
-    flat = log_q.reshape(n_members, -1)
-    rows = np.arange(n_rows)
-    of_truth = log_q[:, rows, labels]
+    at_once = max(1, _VALUES_AT_ONCE // (n_members * n_classes))
+    pieces = [slice(i, i + at_once) for i in range(0, n_rows, at_once)]
 
     def expansion(w: Floats) -> tuple[float, Floats, Floats]:
         """Loss, gradient and second derivative."""
-        z = (w @ flat).reshape(n_rows, n_classes)
-        z -= z.max(axis=1, keepdims=True)
-        q = np.exp(z)
-        total = q.sum(axis=1, keepdims=True)
-        q /= total
         away = w - weights
-        loss = cases @ (np.log(total[:, 0]) - z[rows, labels]) + 0.5 * SHRINK_EXPONENTS * away @ away
-        mean = (log_q * q).sum(axis=2)  # E_G l_n (n_members, n_rows)
-        gradient = (mean - of_truth) @ cases + SHRINK_EXPONENTS * away
-        squares = (flat * (cases[:, None] * q).ravel()) @ flat.T
+        loss, gradient = 0.0, np.zeros(n_members)
+        squares, of_means = np.zeros((n_members, n_members)), np.zeros((n_members, n_members))
+        for piece in pieces:
+            own, of_class, weight = log_q[:, piece], labels[piece], cases[piece]
+            flat, rows = own.reshape(n_members, -1), np.arange(len(of_class))
+            z = (w @ flat).reshape(-1, n_classes)
+            z -= z.max(axis=1, keepdims=True)
+            q = np.exp(z)
+            total = q.sum(axis=1, keepdims=True)
+            q /= total
+            loss += float(weight @ (np.log(total[:, 0]) - z[rows, of_class]))
+            mean = (own * q).sum(axis=2)  # E_G l_n (n_members, n_rows)
+            gradient += (mean - own[:, rows, of_class]) @ weight
+            squares += (flat * (weight[:, None] * q).ravel()) @ flat.T
+            of_means += (mean * weight) @ mean.T
         # Between members that say the same there is no curvature but that of rounding, of either sign.
         least = max(SHRINK_EXPONENTS, 1e-12 * np.trace(squares))
-        return float(loss), gradient, squares - (mean * cases) @ mean.T + least * np.eye(n_members)
+        loss += float(0.5 * SHRINK_EXPONENTS * away @ away)
+        return loss, gradient + SHRINK_EXPONENTS * away, squares - of_means + least * np.eye(n_members)
 
     w = weights
     loss, gradient, curvature = expansion(w)

@@ -157,15 +157,15 @@ class Race:
         self._seen: dict[tuple[Way, int], Fold] = {}  # folds, made when something is to be fitted to them
 
     def look(self, ways: Iterable[Way], units: Iterable[int]) -> None:
-        """Make folds."""
+        """Folds of these ways and units, those that are not there yet."""
         rows = self.training.rows
 
-        def look(place: tuple[Way, int]) -> Fold:
+        def make(place: tuple[Way, int]) -> Fold:
             (treatment, missing), unit = place
             return fold_of(rows, treatment, self.units[unit][0], missing).completed(self._done[unit])
 
         places = [place for place in product(dict.fromkeys(ways), units) if place not in self._seen]
-        self._seen |= dict(zip(places, self.training.each(look, places)))
+        self._seen |= dict(zip(places, self.training.each(make, places)))
 
     def folds(self, treatment: Treatment) -> list[Fold]:
         """Of all units, with the indicators that the rows have."""
