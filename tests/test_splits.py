@@ -240,6 +240,15 @@ def test_of_many_rows_a_sample_is_judged():
     unlabelled = np.where(np.arange(3 * n) < n, 1.0, np.nan) * np.tile(y, 3)
     _, judged, _ = units_by_default(np.tile(X, (3, 1)), unlabelled)
     assert (judged.labels >= 0).sum() == MOST_JUDGED
+    mostly_unlabelled = np.where(np.arange(n) <= MOST_JUDGED, y, np.nan)
+    _, judged, _ = units_by_default(X, mostly_unlabelled)
+    assert (judged.labels >= 0).sum() == MOST_JUDGED
+    assert judged.table.n_rows == 2 * MOST_JUDGED
+    few_labelled = np.where(np.arange(n) < 2 * DEALT_TWICE, y, np.nan)
+    _, judged, units = units_by_default(X, few_labelled)
+    assert (judged.labels >= 0).sum() == 2 * DEALT_TWICE  # all of them
+    assert judged.table.n_rows == 2 * DEALT_TWICE + MOST_JUDGED
+    assert len(units) == 5
     _, judged, units = units_by_default(X, y, groups=np.arange(n) // 2)
     assert judged.table.n_rows == MOST_JUDGED
     assert len(units) == 3

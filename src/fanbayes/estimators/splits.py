@@ -18,7 +18,8 @@ from fanbayes.learning.ensembles.folds import Split, deal
 ONE_FIT_ABOVE = 5_000
 # Up to so many cases are dealt out to the folds twice: how they fall is chance, of which the mean has less.
 DEALT_TWICE = 1_000
-# A sample that is judged on has so many rows, fewer where cells times classes would be more than this.
+# A sample that is judged on has so many labelled rows and so many others, fewer where cells times classes would be more
+# than this.
 MOST_JUDGED = 20_000
 MOST_WORK = 3_000_000
 # Of tables up to so many times as large all rows are: that takes no longer than to grow trees on the rest once more.
@@ -115,22 +116,24 @@ def units_of(
 
     Where `cv` is None, of many rows a sample is judged on. How they are dealt out does not depend on indicators.
     """
-    is_labelled = cases.labels >= 0
-    n = int(is_labelled.sum())
-    n_columns = max(1, len(rows.schema.columns))
-    most = min(MOST_JUDGED, max(ONE_FIT_ABOVE, MOST_WORK // (n_columns * len(cases.classes))))
     if cv is not None:
         return rows, groups, [(split, seed) for split in split_rows(cv, cases, rows.without_indicators, seed, groups)]
-    if n > WHOLE * most:
+    n_columns = max(1, len(rows.schema.columns))
+    most = min(MOST_JUDGED, max(ONE_FIT_ABOVE, MOST_WORK // (n_columns * len(cases.classes))))
+    n_labelled = int((cases.labels >= 0).sum())
+    if len(cases.labels) > WHOLE * most:
         order = np.random.default_rng(seed).permutation(len(cases.labels))
-        some = np.sort(np.concatenate([order[is_labelled[order]][:most], order[~is_labelled[order]][:most]]))
+        is_labelled = cases.labels[order] >= 0
+        some = np.sort(np.concatenate([order[is_labelled][:most], order[~is_labelled][:most]]))
         rows, groups = rows.only(some), None if groups is None else groups[some]
-        n_folds, n_units = (4, 1) if groups is None else (3, 3)  # groups may be few, and each tells of itself
-        dealt = split_rows(n_folds, SomeRows(cases.classes, rows), rows.without_indicators, seed, groups)
-        return rows, groups, [(split, seed) for split in dealt[:n_units]]
-    n_cases = n if cases.weights is None else max(n, cases.weights[is_labelled].sum())  # however little each weighs
-    n_folds = 5 if n_cases <= ONE_FIT_ABOVE else 3
+        cases = SomeRows(cases.classes, rows)
+        if n_labelled > most:
+            n_folds, n_units = (4, 1) if groups is None else (3, 3)  # groups may be few, and each tells of itself
+            dealt = split_rows(n_folds, cases, rows.without_indicators, seed, groups)
+            return rows, groups, [(split, seed) for split in dealt[:n_units]]
     table = rows.without_indicators
+    n_cases = max(n_labelled, table.labelled_only().total_weight)  # however little each weighs
+    n_folds = 5 if n_cases <= ONE_FIT_ABOVE else 3
     units = [(split, seed) for split in split_rows(n_folds, cases, table, seed, groups)]
     if units and n_cases <= DEALT_TWICE:
         units += [(split, seed + 1) for split in split_rows(n_folds, cases, table, seed + 1, groups)]
