@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from fanbayes.data.sources import array_source, array_sources, frame_sources, is_missing, series_source
+from fanbayes.data.sources import MOST_TOGETHER, array_source, array_sources, frame_sources, is_missing, series_source
 
 FEW = settings(max_examples=60, deadline=None)
 
@@ -377,16 +377,24 @@ def test_numbers_too_large_for_a_float():
 
 
 @pytest.mark.parametrize("native", [*NUMERIC_SERIES.values(), *STRING_SERIES.values(), *BOOLEAN_SERIES.values()])
-def test_frames_of_many_columns_are_read_alike(native):
-    """Where columns outnumber rows, they are converted together."""
+@pytest.mark.parametrize("n_columns", [1, 7])
+def test_columns_of_a_frame_are_read_alike_together_and_alone(native, n_columns):
+    """Where columns outnumber rows all of plain types are converted together, else numbers are."""
     series = nw.from_native(native, series_only=True)
-    [alone] = frame_sources(nw.from_dict({"a": series}))
-    for one in frame_sources(nw.from_dict({name: series.alias(name) for name in "abcdef"})):
+    alone = series_source(series, "a")
+    assert len(series) in range(1, 7)
+    for one in frame_sources(nw.from_dict({name: series.alias(name) for name in "abcdefg"[:n_columns]})):
         assert one.dtype == alone.dtype
         assert (one.symbolic, one.content, one.declared) == (alone.symbolic, alone.content, alone.declared)
         assert one.distinct() == alone.distinct()
         np.testing.assert_array_equal(one.missing(), alone.missing())
         np.testing.assert_array_equal(one.codes(alone.distinct()), alone.codes(alone.distinct()))
+
+
+def test_numbers_of_many_rows_are_not_copied():
+    values = np.arange(MOST_TOGETHER + 1.0)
+    [source] = frame_sources(nw.from_native(pd.DataFrame({"a": values}, copy=False)))
+    assert np.shares_memory(source.values, values)
 
 
 def test_columns_of_a_frame_keep_their_names():

@@ -37,6 +37,9 @@ _NUMPY_TYPES: dict[type[nw.dtypes.DType], np.dtype[Any]] = {
     nw.String: np.dtype(object),  # which may hold None or NaN
 }
 
+# Values of a table of more rows than columns up to which its numbers are converted together: they are copied.
+MOST_TOGETHER = 1 << 17
+
 _REMEDY = "turn it into numbers, strings or categories, or drop it"
 DATES = "turn them into numbers, such as the days since one of them or the month"
 _TIMES = (date, time, timedelta, np.datetime64, np.timedelta64)
@@ -415,12 +418,13 @@ def _plain(values: NDArray[Any], kind: type) -> NDArray[Any]:
 
 def frame_sources(frame: nw.DataFrame[Any]) -> Iterator[Source]:
     """Columns of a data frame."""
-    names = frame.columns
-    if len(frame) >= len(names):
+    n_rows, names = len(frame), frame.columns
+    is_wide = n_rows < len(names)
+    if not is_wide and n_rows * len(names) > MOST_TOGETHER:
         for series in frame.iter_columns():
             yield series_source(series, str(series.name))
         return
-    together = _converted_together(frame, names)
+    together = _converted_together(frame, names, texts=is_wide)  # with many texts the frame's own library is faster
     for j, name in enumerate(names):
         yield together[j] if j in together else series_source(frame.get_column(name), str(name))
 
@@ -444,11 +448,11 @@ def without_encodings(frame: nw.DataFrame[Any]) -> nw.DataFrame[Any]:
     return nw.from_native(table, eager_only=True)
 
 
-def _converted_together(frame: nw.DataFrame[Any], names: Sequence[str]) -> dict[int, Source]:
+def _converted_together(frame: nw.DataFrame[Any], names: Sequence[str], *, texts: bool) -> dict[int, Source]:
     """Columns of plain types by position; one by one takes most of the time where rows are few."""
     by_type: dict[type[nw.dtypes.DType], list[int]] = {}
     for j, dtype in enumerate(frame.schema.values()):
-        if type(dtype) in _NUMPY_TYPES:
+        if type(dtype) in _NUMPY_TYPES and (texts or dtype != nw.String):
             by_type.setdefault(type(dtype), []).append(j)
     found: dict[int, Source] = {}
     for kind, places in by_type.items():

@@ -157,8 +157,9 @@ def read_rows(estimator: Any, X: Any, *, reset: bool, training: bool = False) ->
         X = validate_data(estimator, X, reset=reset, dtype=None, ensure_all_finite=False)
         names = getattr(estimator, "feature_names_in_", [f"x{j}" for j in range(X.shape[1])])
         return Rows(X, [str(n) for n in names])
-    if not (reset or training):  # what was target or weight of the rows learnt from is no feature here either
-        frame = frame.drop([name for name in getattr(estimator, "_beside", ()) if name in frame.columns])
+    beside = () if reset or training else getattr(estimator, "_beside", ())
+    if beside:  # what was target or weight of the rows learnt from is no feature here either
+        frame = frame.drop([name for name in beside if name in frame.columns])
     absent: list[str] = []
     if not (reset or training) and getattr(estimator, "allow_missing_columns", False):
         frame, absent = _with_absent_columns(frame, getattr(estimator, "feature_names_in_", []))
