@@ -137,17 +137,18 @@ def test_rows_end_where_the_sets_of_codes_lead_them(most_splits, K, n_known, all
     arguments = (first, first_number, column, right, network_of, to_left, to_right, values, known, tables)
     forest = _native.Forest(*arguments, n_codes, level, n_levels)
     codes = np.stack([rng.integers(0, n + 1, 300) for n in n_codes], axis=1).astype(np.uint8)
-    found, coding = Trees(*arguments), SimpleNamespace(n_levels=n_levels)
-    ends = [[path(found, t, row)[-1] for t in range(len(trees))] for row in codes]
+    grown, coding = Trees(*arguments), SimpleNamespace(n_levels=n_levels)
+    ends = [[path(grown, t, row)[-1] for t in range(len(trees))] for row in codes]
     assert any(column[node] >= 0 for row in ends for node in row)  # some rows stay where they are
     expected = values.astype(float)[ends].sum(axis=1)
     for scores, row, of_row in zip(expected, codes, ends):
         for t, node in enumerate(of_row):
-            for j, table in network(found, coding, t, node).items():
+            for j, table in network(grown, coding, t, node).items():
                 if row[j] < n_codes[j]:
                     scores += table[level[j, row[j]]]
     for _ in all_backends():
-        np.testing.assert_allclose(forest.scores(codes, None), expected, rtol=0, atol=1e-12)
+        found = forest.scores(np.tile(codes, (4, 1)), None)  # more than a block
+        np.testing.assert_allclose(found, np.tile(expected, (4, 1)), rtol=0, atol=1e-12)
         np.testing.assert_array_equal(forest.scores(codes[7:8], None), forest.scores(codes, None)[7:8])
 
 

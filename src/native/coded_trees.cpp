@@ -6,7 +6,7 @@
 namespace fanbayes::coded_trees {
 namespace {
 
-constexpr size_t ROWS_AT_ONCE = 256;
+constexpr size_t ROWS_AT_ONCE = 1024;  // the networks of all trees are read once for them
 // Of a tree; in larger ones, and where words take so many times the room of the tree, rows descend.
 constexpr size_t MOST_WORDS = 16, MOST_ROOM = 16;
 

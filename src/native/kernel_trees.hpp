@@ -61,6 +61,34 @@ void add_ends(const uint32_t* left, const float* values, int64_t n_classes, doub
     }
 }
 
+// Single numbers of up to W classes as doubles; those of no class are neither read nor written.
+template <int W>
+struct Singles;
+
+template <>
+struct Singles<4> {
+    using Sum = __m256d;
+    __mmask8 classes;
+    explicit Singles(int64_t n) : classes(n < 4 ? __mmask8((1 << n) - 1) : __mmask8(15)) {}
+    Sum of(const float* p, bool is_there) const {
+        return _mm256_cvtps_pd(_mm_maskz_loadu_ps(is_there ? classes : __mmask8(0), p));
+    }
+    Sum load(const double* p) const { return _mm256_maskz_loadu_pd(classes, p); }
+    void store(double* p, Sum x) const { _mm256_mask_storeu_pd(p, classes, x); }
+};
+
+template <>
+struct Singles<8> {
+    using Sum = __m512d;
+    __mmask8 classes;
+    explicit Singles(int64_t n) : classes(n < 8 ? __mmask8((1 << n) - 1) : __mmask8(255)) {}
+    Sum of(const float* p, bool is_there) const {
+        return _mm512_cvtps_pd(_mm256_maskz_loadu_ps(is_there ? classes : __mmask8(0), p));
+    }
+    Sum load(const double* p) const { return _mm512_maskz_loadu_pd(classes, p); }
+    void store(double* p, Sum x) const { _mm512_mask_storeu_pd(p, classes, x); }
+};
+
 #else
 
 void keep_ends(const uint8_t* codes, const uint32_t* words, int64_t, uint32_t* left, int64_t n) {
@@ -75,53 +103,65 @@ void add_ends(const uint32_t* left, const float* values, int64_t n_classes, doub
     }
 }
 
-#endif
-
 template <int W>
 struct Singles {
     typedef float Anywhere __attribute__((vector_size(W * 4), aligned(4)));
     using Sum = Vector<W>;
-    ALWAYS_INLINE Sum of(const float* p) { return __builtin_convertvector(*reinterpret_cast<const Anywhere*>(p), Sum); }
-    ALWAYS_INLINE Sum load(const double* p) { return fanbayes::load<W>(p); }
-    ALWAYS_INLINE void store(double* p, Sum x) { fanbayes::store<W>(p, x); }
+    explicit Singles(int64_t) {}
+    Sum of(const float* p, bool is_there) const {
+        static const float nothing[W] = {};
+        return __builtin_convertvector(*reinterpret_cast<const Anywhere*>(is_there ? p : nothing), Sum);
+    }
+    Sum load(const double* p) const { return fanbayes::load<W>(p); }
+    void store(double* p, Sum x) const { fanbayes::store<W>(p, x); }
 };
 
 template <>
 struct Singles<1> {
     using Sum = double;
-    ALWAYS_INLINE Sum of(const float* p) { return double(*p); }
-    ALWAYS_INLINE Sum load(const double* p) { return *p; }
-    ALWAYS_INLINE void store(double* p, Sum x) { *p = x; }
+    explicit Singles(int64_t) {}
+    Sum of(const float* p, bool is_there) const { return is_there ? double(*p) : 0.0; }
+    Sum load(const double* p) const { return *p; }
+    void store(double* p, Sum x) const { *p = x; }
 };
 
-// Of W classes, the first of them `at`. A row's sum has to wait for the term before, but not for those of other rows.
+#endif
+
+// Of up to W classes, the first of them `at`. A row's sum has to wait for the term before, but not for those of other
+// rows.
 template <int W>
 void add_networks_of(const TreeNetworks& tree, int64_t at, double* sums) {
     constexpr int together = 4;
-    static const float nothing[W] = {};
     const int64_t K = tree.n_classes;
+    const Singles<W> classes(K - at);
     for (int64_t i = 0; i < tree.n_rows; i += together) {
         typename Singles<W>::Sum sum[together];
-        for (int r = 0; r < together; ++r)
-            sum[r] = Singles<W>::load(sums + (i + r) * K + at) + Singles<W>::of(tree.values[i + r] + at);
+        const float* table[together];
+        for (int r = 0; r < together; ++r) {
+            sum[r] = classes.load(sums + (i + r) * K + at) + classes.of(tree.values[i + r] + at, true);
+            table[r] = tree.tables[i + r] + at;
+        }
         for (int64_t k = 0; k < tree.n_known; ++k) {
             const uint8_t* level = tree.levels + tree.known[k] * tree.n_rows + i;
             const int64_t first = tree.first_level[k];
-            for (int r = 0; r < together; ++r) {
-                const float* term = tree.tables[i + r] + (first + level[r]) * K + at;
-                sum[r] += Singles<W>::of(level[r] == NO_LEVEL ? nothing : term);
-            }
+            for (int r = 0; r < together; ++r)
+                sum[r] += classes.of(table[r] + (first + level[r]) * K, level[r] != NO_LEVEL);
         }
-        for (int r = 0; r < together; ++r) Singles<W>::store(sums + (i + r) * K + at, sum[r]);
+        for (int r = 0; r < together; ++r) classes.store(sums + (i + r) * K + at, sum[r]);
     }
 }
 
 void add_networks(const TreeNetworks& tree, double* sums) {
     int64_t at = 0;
+#if defined(__AVX512F__)
+    for (; tree.n_classes - at > 4; at += 8) add_networks_of<8>(tree, at, sums);
+    if (at < tree.n_classes) add_networks_of<4>(tree, at, sums);
+#else
     for (; at + 8 <= tree.n_classes; at += 8) add_networks_of<8>(tree, at, sums);
     for (; at + 4 <= tree.n_classes; at += 4) add_networks_of<4>(tree, at, sums);
     for (; at + 2 <= tree.n_classes; at += 2) add_networks_of<2>(tree, at, sums);
     for (; at < tree.n_classes; ++at) add_networks_of<1>(tree, at, sums);
+#endif
 }
 
 }  // namespace
