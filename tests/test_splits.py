@@ -107,6 +107,16 @@ def test_fractions_of_cases_are_dealt_out_without_slivers():
 
 
 @pytest.mark.filterwarnings("default:.*too few to judge models by")
+@pytest.mark.parametrize("rows", [numbers, symbols])
+@pytest.mark.parametrize("first", [1.0, 1e16])
+@pytest.mark.parametrize("other", [1.0, 1e13])
+def test_rows_are_held_out_once_whatever_they_weigh(rows, first, other):
+    weights = np.full(60, other)
+    weights[0] = first
+    held_out = sum(test for _, test in splits_of(5, rows(60), np.arange(60) % 2, weights))
+    np.testing.assert_allclose(held_out, weights)
+
+
 def test_that_groups_are_too_few_is_said_of_groups():
     with pytest.warns(UserWarning, match="9 groups of labelled rows .* too few to judge models by in 5 folds"):
         assert splits_of(5, numbers(90), np.arange(90) % 2, groups=np.arange(90) % 9) == []

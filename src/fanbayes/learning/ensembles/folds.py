@@ -72,6 +72,7 @@ def _dealt(labels: AnyInts, weights: Floats, key: AnyInts, n_folds: int, rng: np
     place = np.repeat(np.arange(len(order)), n_each)  # a row for each case that it has a part of
     number = first[place] + np.arange(len(place)) - np.repeat(np.cumsum(n_each) - n_each, n_each)
     part = np.minimum(finish[place], number + 1) - np.maximum(begin[place], number)
+    part = np.maximum(part, np.finfo(float).tiny)  # also of what weighs less than the rounding of others' weights
     row = order[place]
     cases, case = np.unique(kind[row] * (MOST_CASES + 1) + number, return_inverse=True)
     case_kind, case_number = np.divmod(cases, MOST_CASES + 1)
@@ -103,7 +104,7 @@ def _fold_of_groups(
     _, first = np.unique(pair[heaviest_first] // n_classes, return_index=True)
     stratum = pair[heaviest_first][first] % n_classes
     kinds, kind = np.unique([group, labels, key], axis=1, return_inverse=True)
-    total = np.rint(1e6 * np.bincount(kind.ravel(), weights)).astype(np.int64)
+    total = np.rint(np.minimum(1e6 * np.bincount(kind.ravel(), weights), 2.0**60)).astype(np.int64)
     digest = _scattered(_scattered(kinds[2], rng) + 3 * _scattered(kinds[1], rng) + 5 * total, rng)
     content = np.zeros(n_groups, dtype=np.uint64)  # equal for groups of equal rows
     np.add.at(content, kinds[0], digest.astype(np.uint64))
