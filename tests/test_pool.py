@@ -205,6 +205,16 @@ def test_few_rows(n):
     assert (pool.exponents >= 0).all()
 
 
+def test_exponents_where_a_step_cannot_be_found(monkeypatch):
+    def fail(*_):
+        raise RuntimeError("Maximum number of iterations reached.")
+
+    monkeypatch.setattr("fanbayes.learning.ensembles.pool.nnls", fail)
+    pool, log_score = fit_pool(*members(40))
+    np.testing.assert_array_equal(pool.exponents, pool.weights)
+    assert np.isfinite(log_score)
+
+
 @pytest.mark.parametrize("weight", [1e-200, 1e15, 1e18, 1e90])
 @pytest.mark.parametrize("chosen", [slice(None), [2, 2, 2]])
 def test_cases_of_any_weight(weight, chosen):

@@ -150,7 +150,10 @@ def _exponents(log_q: Floats, labels: AnyInts, cases: Floats, weights: Floats) -
     loss, gradient, curvature = expansion(w)
     for _ in range(MOST_STEPS):
         root = np.linalg.cholesky(curvature)
-        step = nnls(root.T, np.linalg.solve(root, curvature @ w - gradient))[0] - w
+        try:
+            step = nnls(root.T, np.linalg.solve(root, curvature @ w - gradient))[0] - w
+        except RuntimeError:  # SciPy 1.12 to 1.14 may fail where rows weigh 1e12 times as much as others: w will do
+            break
         fall = -float(gradient @ step)
         if fall <= TOLERANCE * cases.sum():
             break
