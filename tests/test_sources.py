@@ -372,7 +372,7 @@ def test_categories_that_are_neither_text_nor_numbers(category):
 
 
 def test_numbers_too_large_for_a_float():
-    with pytest.raises(TypeError, match="column 'a': int too large to convert to float; turn it into"):
+    with pytest.raises(TypeError, match=r"column 'a' holds a number beyond 1\.8e308; divide"):
         array_source(objects(1, 10**400), "a")
 
 

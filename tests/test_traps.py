@@ -101,6 +101,7 @@ def test_where_no_column_tells_anything_there_is_one_trap():
     found = traps_of({"a": [1] * N, "b": ["x"] * N})
     assert [*found] == ["constant"]
     assert found["constant"].message.startswith("no column tells anything")
+    assert "'a', 'b' have one value" in found["constant"].message
     assert found["constant"].remedy == ""
     noise = np.random.default_rng(0).normal(size=N)[:, None]
     assert [w.message.args[0].kind for w in caught(NBClassifier(discretize="mdlp").fit, noise, Y)] == ["constant"]

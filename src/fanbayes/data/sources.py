@@ -406,7 +406,9 @@ def array_source(values: NDArray[Any], name: str, dtype: str | None = None) -> S
     # Whatever is left must be a number: Python's own TypeError says what is not.
     try:
         numbers = [np.nan if is_missing(v) else float(v) for v in values.tolist()]
-    except (TypeError, ValueError, OverflowError) as error:
+    except OverflowError as error:
+        raise TypeError(f"column {name!r} holds a number beyond 1.8e308; divide the column, or drop it") from error
+    except (TypeError, ValueError) as error:
         raise TypeError(f"column {name!r}: {error}; {_REMEDY}") from error
     return NumericColumn(name, np.array(numbers, dtype=np.float64), dtype)
 

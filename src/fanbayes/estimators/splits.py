@@ -18,9 +18,9 @@ from fanbayes.learning.ensembles.folds import Split, deal
 ONE_FIT_ABOVE = 5_000
 # Up to so many cases are dealt out to the folds twice: how they fall is chance, of which the mean has less.
 DEALT_TWICE = 1_000
-# A sample that is judged on has so many labelled rows and so many others, fewer where cells times classes would be more
-# than this.
+# A sample that is judged on has so many labelled rows and so many others.
 MOST_JUDGED = 20_000
+# Rows times columns times classes above which they are fewer, but never fewer than ONE_FIT_ABOVE.
 MOST_WORK = 3_000_000
 # Of tables up to so many times as large all rows are: that takes no longer than to grow trees on the rest once more.
 WHOLE = 2.5
@@ -68,7 +68,7 @@ def split_rows(
     table: EncodedTable,
     seed: int,
     groups: NDArray[Any] | None = None,
-    otherwise: str = "the only member is naive Bayes; label more rows or use fewer folds (cv)",
+    otherwise: str = "the only member is naive Bayes; label more rows, or, in Python, use fewer folds (cv)",
 ) -> list[Split]:
     """Weights (n_rows,) of the rows to learn from and of the labelled rows to hold out; none if nothing can be judged.
 
