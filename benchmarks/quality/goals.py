@@ -14,7 +14,7 @@ from settings import SCENARIOS, name_of
 from fanbayes.study.cards import Card
 
 LARGE = 10_000
-# What p is where an answer names another method.
+# Said below the table of goals: what the p-values in its answers are.
 CHANCE = (
     "p beside another method: whether the two can be told apart at all, by the signed-rank test over groups, on one "
     "dataset by its own test; uncorrected."

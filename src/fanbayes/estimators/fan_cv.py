@@ -40,7 +40,7 @@ class FANClassifierCV(TableClassifier):
     """Average of FAN models and their relatives, pooled by how they predict rows that they have not seen.
 
     Members are naive Bayes and FANs of several sizes, as EM finds them or fine-tuned to tell the classes apart, on
-    continuous columns as they are, binned, by their normal scores or, up to 500 of them, decorrelated; of few cases
+    continuous columns as they are, binned, by their normal scores or, if at most 500, decorrelated; of few cases
     logistic regression, which is naive Bayes fine-tuned from where it knows nothing; kernel densities, FANs with one
     component for each of some training rows; a forest of trees with naive Bayes in their nodes, and boosted trees.
     Each is the mean of its fits to all folds but one, and together with the classes' shares they are pooled,
@@ -68,9 +68,9 @@ class FANClassifierCV(TableClassifier):
     cv : int, splitter or iterable of (train, test) indices, optional
         How rows are held out. An integer is a number of stratified folds; with fewer than two labelled rows a fold
         there is nothing to judge by, and the only member is naive Bayes. By default five folds, dealt out twice up to
-        1,000 cases, three above 5,000; above 50,000 (less if columns and classes are many) a sample of 20,000 (or
-        less) is judged on. Where less than three quarters of the cases are learnt from at a time, members are fitted
-        again to all rows.
+        1,000 cases, three above 5,000. Of more than 50,000 rows, or fewer if columns times classes are more than
+        150, a sample is judged on, of at most 20,000 labelled ones and as many others. Members are fitted again to
+        all rows after a sample, and where less than three quarters of the cases are learnt from at a time.
     memory : int or str, default="1GB"
         What the rows of a table that is read in batches, or lies on a cluster, may take here. Of a larger table it is
         a sample that candidates are judged on, and that fine-tuning, trees, cuts, normal scores, correlations and
