@@ -201,11 +201,15 @@ def excess(ours: str, other: str, view: View) -> Answer | None:
 
 
 def table_seconds(rows: int, threads: int, view: View) -> Answer | None:
-    """Seconds of a fit to a generated table of 20 mixed columns."""
-    for one in view.timing.get("tables", []):
-        if one["rows"] == rows and one["threads"] == threads:
-            return Answer(one["seconds"], f"{one['seconds']:.2f} s (HistGradientBoosting {one['boosting']:.2f} s)")
-    return None
+    """Seconds of a fit to a generated table of 20 mixed columns, and of the first one where it was measured twice."""
+    tables = view.timing.get("tables", [])
+    found = [one for one in tables if one["rows"] == rows and one["threads"] == threads]
+    if not found:
+        return None
+    text = f"{found[-1]['seconds']:.2f} s (HistGradientBoosting {found[-1]['boosting']:.2f} s)"
+    if len(found) > 1:
+        text += f"; {found[0]['seconds']:.2f} s as the first fit of a process, which loads modules"
+    return Answer(found[-1]["seconds"], text)
 
 
 def thread_gain(view: View) -> Answer | None:
