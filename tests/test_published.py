@@ -56,6 +56,8 @@ def test_the_comparison_discloses_what_was_chosen_late_and_what_is_older(name, s
         records = ", ".join(names[method] for method in run["records"])
         assert f"Records of {records}: {run['date']}: fanbayes {run['fanbayes']}" in text
         assert run["commit"] in text
+    timed = summary["timed"]
+    assert f"predicting 1,000 rows: {timed['date']}: fanbayes {timed['fanbayes']}, commit {timed['commit']}" in text
     assert {method for run in summary["runs"] for method in run["records"]} >= set(summary["methods"])
     for failed in summary["failures"]:
         assert f"{names[failed['method']]} on {failed['dataset']}, " in text

@@ -63,6 +63,7 @@ def summary(
         "names": {method: NAMES[method] for method in NAMES if method in complete},
         "methods": methods,
         "runs": _runs(head, records),
+        "timed": (timing or {}).get("environment"),
         "coverage": _coverage(records, cards, methods),
         "failures": _failures(records),
         "goals": [
