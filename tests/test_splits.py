@@ -106,7 +106,6 @@ def test_fractions_of_cases_are_dealt_out_without_slivers():
     assert (held_out[held_out > 0] > 1e-6).all()
 
 
-@pytest.mark.filterwarnings("default:.*too few to judge models by")
 @pytest.mark.parametrize("rows", [numbers, symbols])
 @pytest.mark.parametrize("first", [1.0, 1e16])
 @pytest.mark.parametrize("other", [1.0, 1e13])
@@ -117,6 +116,15 @@ def test_rows_are_held_out_once_whatever_they_weigh(rows, first, other):
     np.testing.assert_allclose(held_out, weights)
 
 
+@pytest.mark.filterwarnings("error:.*too few to judge models by")
+def test_the_cases_of_a_single_column_are_its_rows():
+    X, y = numbers(90, 1), np.arange(90) % 2
+    X[:] = np.round(X)  # a few values, whose rows could be copies or not
+    splits = splits_of(5, X, y)
+    assert {test.sum() for _, test in splits} == {18.0}
+
+
+@pytest.mark.filterwarnings("default:.*too few to judge models by")
 def test_that_groups_are_too_few_is_said_of_groups():
     with pytest.warns(UserWarning, match="9 groups of labelled rows .* too few to judge models by in 5 folds"):
         assert splits_of(5, numbers(90), np.arange(90) % 2, groups=np.arange(90) % 9) == []

@@ -27,8 +27,11 @@ SELDOM_THE_SAME = 0.5
 def repeats_are_copies(table: EncodedTable) -> bool:
     """Whether equal rows are taken for copies of one case, not for cases that happen to be alike.
 
-    It does not depend on how often rows are repeated, as that may be said by their weight.
+    It does not depend on how often rows are repeated, as that may be said by their weight. Of rows of a single column
+    it cannot be known: they differ if their values do.
     """
+    if table.narrow.shape[1] + table.wide.shape[1] + table.numbers.shape[1] == 1:
+        return False
     _, first = np.unique(table.fingerprint, return_index=True)
     known = (x[~np.isnan(x)] for x in table.numbers[first].T)
     return any(len(np.unique(x)) > SELDOM_THE_SAME * len(x) for x in known)
