@@ -15,7 +15,7 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 
-from fanbayes import DataWarning, FANClassifier, FMClassifier, NBClassifier
+from fanbayes import DataWarning, FANClassifier, FANClassifierCV, FMClassifier, NBClassifier
 from fanbayes.estimators.validation import read_rows
 
 FEW = {"n_init": 2, "random_state": 0}
@@ -308,6 +308,17 @@ def test_no_labelled_row_of_positive_weight(model):
 def test_bad_weights(model, weight, message):
     data, y = columns()
     refuses(model, ValueError, message, pd.DataFrame(data), y, sample_weight=weight)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("ratio", [1e-250, 5e-324])
+def test_weights_that_vanish_beside_others(ratio):
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 2
+    X = y[:, None] + rng.normal(size=(60, 2))
+    weight = np.where(np.arange(60) < 5, ratio, 1.0)
+    model = FANClassifierCV(random_state=0).fit(X, y, sample_weight=weight)
+    assert np.isfinite(model.predict_log_proba(X)).all()
 
 
 def test_too_many_categories(make):

@@ -361,7 +361,8 @@ def _network(cases: Cases, background: Background, found: Bandwidths) -> Network
     table[layout.missing_level] = 0.0
     log_odds = np.empty(structure.n_states)
     of_class = np.bincount(cases.labels, cases.weights, len(cases.prior))
-    log_odds[is_centre] = np.log(cases.weights / of_class[cases.labels])
+    share_of_class = cases.weights / of_class[cases.labels]
+    log_odds[is_centre] = np.log(np.maximum(share_of_class, np.finfo(float).tiny))  # 5e-324 beside 1 is 0
     log_odds[last] = found.log_background
     factors = structure.normalise(np.concatenate([np.log(cases.prior), log_odds])[None])
     model = Model(structure, layout, EstimationOptions())
