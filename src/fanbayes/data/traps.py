@@ -248,7 +248,7 @@ def _constant(schema: Schema) -> Trap | None:
     found = {name: repr(name) for name in schema.constant}
     if not (schema.indicates or any(column.is_informative for column in schema.columns)):
         names = [column.name for column in schema.columns]
-        told = f"{_listed(map(repr, names))} have one value or interval, or none"
+        told = f"{_listed(map(repr, names))} {'has' if len(names) == 1 else 'have'} one value or interval, or none"
         return Trap("constant", (*names,), f"no column tells anything, so each row will get the class shares: {told}")
     message = "columns with fewer than two distinct values tell nothing and are left out"
     return _trap("constant", found, message, "to be rid of them", _dropped(schema, [*found]))
