@@ -201,9 +201,9 @@ SETTINGS = {
     "time": "one thread each, two processes side by side on two cores, so that seconds, which are those of the "
     f"processor, are a little long; a fit, tuning included, that takes more than {MOST_SECONDS} s is ended and counts "
     "as failed. HistGradientBoosting, LightGBM and XGBoost search for 0.7 s + 10 µs x rows x columns x classes, at "
-    "most 60 s, which is more than FANClassifierCV takes on most sets; then they are fitted to all rows. "
-    "How many settings that is depends on the machine's moment, so a further run of the same code has slightly other "
-    "ones of these three and another stack (all others stay the same), and methods that are all but equal may change places.",
+    "most 60 s, which is more than FANClassifierCV takes on most sets; then they are fitted to all rows. How many "
+    "settings that is depends on the machine's moment, so a further run of the same code has slightly other ones of "
+    "these three and another stack (all others stay the same), and methods that are all but equal may change places.",
     "all peers": "the same inner folds: 5 up to 1,000 rows, 3 up to 5,000, above a fifth of the rows. Each is "
     "calibrated by one temperature on the rows held out, with a normal prior of its logarithm.",
     "naive Bayes, finite mixture, FAN, TAN, AODE, NBTree, boosted naive Bayes, FANClassifierCV": "the library's "
